@@ -1,1 +1,5 @@
-//! tidegate
+//! tidegate: event-time windows on the edge.
+
+pub mod config;
+pub mod engine;
+pub mod model;

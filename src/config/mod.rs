@@ -1,0 +1,4 @@
+//! Configuration. PURE: text in, a checked [`boot::Config`] out, or every
+//! problem at once.
+
+pub mod boot;

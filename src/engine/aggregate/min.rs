@@ -1,0 +1,41 @@
+//! `min`: the smallest value. -0.0 is smaller than 0.0, so that the result does not depend on the order.
+
+use super::Aggregate;
+use crate::engine::wire::{Damaged, Reader, put_f64};
+
+/// The smallest value so far; infinity when there is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Min {
+    min: f64,
+}
+
+impl Default for Min {
+    fn default() -> Min {
+        Min { min: f64::INFINITY }
+    }
+}
+
+impl Aggregate for Min {
+    #[inline]
+    fn add(&mut self, value: f64) {
+        if value.total_cmp(&self.min).is_lt() {
+            self.min = value;
+        }
+    }
+
+    fn merge(&mut self, other: &Min) {
+        self.add(other.min);
+    }
+
+    fn finish(&self) -> Option<f64> {
+        self.min.is_finite().then_some(self.min)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put_f64(out, self.min);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Min, Damaged> {
+        Ok(Min { min: reader.f64()? })
+    }
+}

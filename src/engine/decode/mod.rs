@@ -1,0 +1,44 @@
+//! Payload to records. One file per format, one line in `decoder`.
+//!
+//! A decoder borrows: it walks the payload once and hands out each record as it
+//! finds it, from buffers that it keeps. Bad input is a counted reason, never an
+//! error that stops anything.
+
+use crate::model::ids::FieldIx;
+use crate::model::record::RejectReason;
+use crate::model::time::EventTime;
+
+use super::fields::FieldTable;
+
+/// The time of a decoded record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DecodedTime {
+    /// The payload says so.
+    Event(EventTime),
+    /// Configured, or allowed as a fallback: the receive time.
+    Receive,
+}
+
+/// One record as the payload has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoded<'a> {
+    /// Its time.
+    pub time: DecodedTime,
+    /// Finite numbers by field, each field at most once, in the order of the table.
+    pub values: &'a [(FieldIx, f64)],
+    /// Fields that were there but could not be used: not a number, too large
+    /// for a float, or beyond `limits::FIELDS_MAX`. The record goes on without them.
+    pub left_out: u32,
+}
+
+/// A payload format.
+pub trait Decoder {
+    /// Calls `each` once per record in the payload, or once with the reason for
+    /// which there is none.
+    fn decode(
+        &mut self,
+        payload: &[u8],
+        fields: &mut FieldTable,
+        each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>),
+    );
+}

@@ -1,0 +1,54 @@
+//! The field names of one stream, in the order in which they were first seen.
+//! A record then carries numbers only.
+
+use crate::model::ids::{FieldIx, Name};
+use crate::model::limits::FIELDS_MAX;
+
+use super::spec::FieldsSpec;
+
+/// Names of one stream's fields; at most `FIELDS_MAX`. Full: a further field
+/// gets no place, and the decoder counts it as left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldTable {
+    names: Vec<Name>,
+}
+
+impl FieldTable {
+    /// The configured names; empty where every number counts.
+    pub fn new(spec: &FieldsSpec) -> FieldTable {
+        match spec {
+            FieldsSpec::Named(fields) => FieldTable { names: fields.iter().map(|(name, _)| name.clone()).collect() },
+            FieldsSpec::All => FieldTable::default(),
+        }
+    }
+
+    /// The place of `name`, given to it now if it is new. `None` when the table
+    /// is full or the text is no name.
+    pub fn intern(&mut self, name: &str) -> Option<FieldIx> {
+        if let Some(known) = self.find(name) {
+            return Some(known);
+        }
+        if self.names.len() == FIELDS_MAX {
+            return None;
+        }
+        self.names.push(Name::new(name)?);
+        self.find(name)
+    }
+
+    /// The place of `name`, if it has one. Linear: the table is small, and
+    /// payloads repeat their fields in the same order.
+    pub fn find(&self, name: &str) -> Option<FieldIx> {
+        let index = self.names.iter().position(|known| known.as_str() == name)?;
+        Some(FieldIx(u16::try_from(index).expect("FIELDS_MAX fits 16 bits")))
+    }
+
+    /// The name at `field`; `None` for a place never given.
+    pub fn name(&self, field: FieldIx) -> Option<&Name> {
+        self.names.get(usize::from(field.0))
+    }
+
+    /// All names, by place.
+    pub fn names(&self) -> &[Name] {
+        &self.names
+    }
+}

@@ -1,0 +1,99 @@
+//! What goes into the engine and what comes out of it.
+//!
+//! The engine never acts. It takes [`Event`]s, and a commit turns what they
+//! changed into a [`Step`]: bytes to make durable, and effects that are
+//! allowed once they are. A crash in between loses nothing: messages that were
+//! not acknowledged are delivered again, publishes are found in the outbox.
+
+use crate::model::time::Now;
+
+/// Everything that can wake the engine. Closed on purpose: this list is the
+/// whole answer to "what makes it do something?".
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A message of a device's broker.
+    Message(Message<'a>),
+    /// The device broker accepted a connection. `resumed`: it kept our session.
+    SessionStarted {
+        /// CONNACK's session-present flag.
+        resumed: bool,
+    },
+    /// Whether silence means anything: false while the input is disconnected,
+    /// behind, or held back by us. Idle timers stand still then.
+    InputLive(bool),
+    /// The uplink accepted a connection.
+    UplinkUp,
+    /// The uplink connection is gone; whatever was in flight was not acknowledged.
+    UplinkDown,
+    /// The cloud's broker acknowledged a batch.
+    UplinkAcked(BatchId),
+    /// Nothing but time has passed.
+    Tick,
+}
+
+/// One MQTT PUBLISH as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its payload, any bytes.
+    pub payload: &'a [u8],
+    /// Retained: state from before we subscribed, not an event.
+    pub retain: bool,
+    /// The broker says that it may have sent this before.
+    pub dup: bool,
+    /// How to acknowledge it; `None` at QoS 0, where nothing can be promised.
+    pub tag: Option<DeliveryTag>,
+}
+
+/// Names one inbound delivery, so that an acknowledgement can never reach
+/// another message that has the same packet id on a later connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeliveryTag {
+    /// Counts connections of this process.
+    pub connection: u32,
+    /// MQTT packet id.
+    pub packet: u16,
+}
+
+/// Names one published batch. Never reused within a process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BatchId(pub u64);
+
+/// Outbox records ready to be published as one message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// For [`Event::UplinkAcked`].
+    pub id: BatchId,
+    /// Full topic.
+    pub topic: String,
+    /// The encoded envelope.
+    pub payload: Vec<u8>,
+    /// Records in it.
+    pub records: u32,
+}
+
+/// An action of the shell, allowed because its cause is durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Acknowledge an inbound message.
+    Ack(DeliveryTag),
+    /// Publish to the cloud at QoS 1 and report the acknowledgement.
+    Publish(Batch),
+}
+
+/// What one commit covers.
+#[must_use]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Step {
+    /// The page to persist; empty when nothing changed.
+    pub writes: Vec<u8>,
+    /// What may be done once `writes` are durable, in this order.
+    pub effects: Vec<Effect>,
+}
+
+/// A source of clock readings; the shell's real clock, or a test's.
+pub trait Clock {
+    /// Reads all clocks at once.
+    fn now(&self) -> Now;
+}

@@ -1,0 +1,98 @@
+//! Identifiers: inline, bounded, checked once.
+
+use core::borrow::Borrow;
+use core::fmt;
+
+use super::limits::{DEVICE_ID_BYTES, NAME_BYTES};
+
+/// A device as the field names it, kept verbatim. 1 to 128 bytes of UTF-8
+/// without control characters; stored inline.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(heapless::String<DEVICE_ID_BYTES>);
+
+/// A name from the configuration: gateway, stream, window, field. 1 to 64
+/// bytes of UTF-8 without control characters; stored inline.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(heapless::String<NAME_BYTES>);
+
+/// A field of one stream: its place in the stream's field table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FieldIx(pub u16);
+
+macro_rules! inline_id {
+    ($name:ident) => {
+        impl $name {
+            /// `None` when empty, too long, or with control characters.
+            pub fn new(text: &str) -> Option<$name> {
+                if text.is_empty() || text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
+                    return None;
+                }
+                heapless::String::try_from(text).ok().map($name)
+            }
+
+            /// The text, verbatim.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self.as_str(), f)
+            }
+        }
+    };
+}
+
+inline_id!(DeviceId);
+inline_id!(Name);
+
+/// Appends `text` percent-encoded outside `[A-Za-z0-9._~-]` (RFC 3986's
+/// unreserved set): the form every part of an id and of a topic has.
+pub fn push_escaped(out: &mut String, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'~' | b'-' => out.push(char::from(byte)),
+            other => {
+                out.push('%');
+                out.push(char::from(HEX[usize::from(other >> 4)]));
+                out.push(char::from(HEX[usize::from(other & 15)]));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_verbatim_bounded_and_printable() {
+        assert_eq!(DeviceId::new("a b/ü").expect("valid").as_str(), "a b/ü");
+        assert_eq!(DeviceId::new(""), None);
+        assert_eq!(DeviceId::new("a\nb"), None);
+        assert!(DeviceId::new(&"x".repeat(128)).is_some());
+        assert_eq!(DeviceId::new(&"x".repeat(129)), None);
+        assert_eq!(Name::new(&"x".repeat(65)), None);
+    }
+
+    #[test]
+    fn ids_are_escaped_so_that_no_part_can_break_out_of_its_place() {
+        let mut out = String::new();
+        push_escaped(&mut out, "a/b+#%~ü");
+        assert_eq!(out, "a%2Fb%2B%23%25~%C3%BC");
+    }
+}

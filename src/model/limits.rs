@@ -1,0 +1,56 @@
+//! Every bound of the program, with its reason. What happens when a bound is
+//! reached is said at the place that enforces it.
+
+use super::time::Span;
+
+/// Bytes of a device id. Longer ones are rejected and counted.
+pub const DEVICE_ID_BYTES: usize = 128;
+/// Bytes of a configured name.
+pub const NAME_BYTES: usize = 64;
+/// Bytes of one MQTT payload. Larger ones are counted and dropped: a message
+/// the client library refuses would be redelivered for ever.
+pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// Nesting of a JSON payload (the parser's own bound, here for the reader).
+pub const PAYLOAD_DEPTH_MAX: usize = 128;
+/// Fields of one stream. Further ones in a payload are counted and left out.
+pub const FIELDS_MAX: usize = 64;
+/// Devices of one stream when the configuration says nothing. A wildcard must
+/// not let a stranger exhaust memory: records of further devices are rejected.
+pub const DEVICES_DEFAULT: usize = 10_000;
+/// The largest `devices_max` that a configuration may ask for.
+pub const DEVICES_MAX: usize = 100_000;
+/// Streams of one configuration.
+pub const STREAMS_MAX: usize = 64;
+/// Windows of one stream.
+pub const WINDOWS_MAX: usize = 8;
+/// Open windows of one device and window definition. A device whose clock runs
+/// wild could open one per record; at the bound the oldest is emitted and closed.
+pub const OPEN_WINDOWS_MAX: usize = 1_024;
+/// Longest window.
+pub const WINDOW_SIZE_MAX: Span = Span::from_secs(366 * 86_400);
+/// Longest disorder, lateness or idle timeout.
+pub const SPAN_MAX: Span = Span::from_secs(366 * 86_400);
+/// Messages between the MQTT client and the engine. Full: the client stops
+/// reading, TCP pushes back, the broker queues.
+pub const INBOX_LEN: usize = 4_096;
+/// Events taken from the inbox before deadlines are looked at again.
+pub const BATCH_MAX: usize = 1_024;
+/// Packet ids remembered for recognising redelivery. Above any burst of
+/// unacknowledged messages: the inbox and the largest commit batch.
+pub const REDELIVERY_LEN: usize = 16_384;
+/// Unacknowledged messages of one commit. At the bound a commit is due at once.
+pub const COMMIT_MESSAGES_MAX: usize = 8_192;
+/// Bytes of one outbox record as stored. Larger ones cannot arise: the number of
+/// fields is bounded.
+pub const OUTBOX_RECORD_BYTES_MAX: usize = 64 * 1024;
+/// Batches published and not yet acknowledged by the cloud.
+pub const UPLINK_WINDOW: usize = 32;
+/// Records in one uplink batch.
+pub const BATCH_RECORDS_MAX: usize = 256;
+/// Stored bytes at which an uplink batch is closed.
+pub const BATCH_BYTES_MAX: usize = 48 * 1024;
+/// Stored bytes of one value in the page ring (notes on sled: a value over a
+/// quarter of its 64 KiB segment becomes a file that is never fsynced).
+pub const PAGE_BYTES_MAX: usize = 12 * 1024;
+/// Page slots in one set; a snapshot is due before they run out.
+pub const PAGE_SLOTS_MAX: usize = 256;

@@ -1,0 +1,110 @@
+//! One decoded reading, and the reasons for which a message is none.
+
+use super::ids::FieldIx;
+use super::time::EventTime;
+
+/// Where the event time of a record came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TimeSource {
+    /// The device said so.
+    #[default]
+    Device,
+    /// The gateway's clock when the message arrived.
+    Receive,
+}
+
+/// One reading of one device, borrowed from the message and the decoder's
+/// buffers: nothing is allocated per record.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The device, verbatim.
+    pub device: &'a str,
+    /// Its event time.
+    pub at: EventTime,
+    /// Where `at` came from.
+    pub source: TimeSource,
+    /// Finite numbers by field; a field appears at most once.
+    pub values: &'a [(FieldIx, f64)],
+}
+
+/// Why a message or a record was rejected. Counted per stream and reason.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum RejectReason {
+    /// No bytes at all (on MQTT also: a retained message was cleared).
+    Empty,
+    /// More than `limits::PAYLOAD_BYTES_MAX`.
+    TooLarge,
+    /// Not JSON, or JSON cut short.
+    NotJson,
+    /// Nested deeper than `limits::PAYLOAD_DEPTH_MAX`.
+    TooDeep,
+    /// JSON, but not an object (or an array of objects) where one is expected.
+    WrongShape,
+    /// The device id is empty, too long or has control characters.
+    BadDevice,
+    /// The configured time field is not there, or null.
+    MissingTime,
+    /// The time is not a number or not in the configured format.
+    BadTime,
+    /// Earlier than `min_time`: a device without a clock, or a wrong unit.
+    BeforeMinTime,
+    /// No configured field holds a number.
+    NoValues,
+    /// A configured field holds something that is not a number.
+    WrongType,
+    /// A number too large for a 64-bit float.
+    NotFinite,
+    /// The stream has reached `devices_max`.
+    TooManyDevices,
+}
+
+impl RejectReason {
+    /// Every reason, for tables and documentation.
+    pub const ALL: [RejectReason; 13] = [
+        RejectReason::Empty,
+        RejectReason::TooLarge,
+        RejectReason::NotJson,
+        RejectReason::TooDeep,
+        RejectReason::WrongShape,
+        RejectReason::BadDevice,
+        RejectReason::MissingTime,
+        RejectReason::BadTime,
+        RejectReason::BeforeMinTime,
+        RejectReason::NoValues,
+        RejectReason::WrongType,
+        RejectReason::NotFinite,
+        RejectReason::TooManyDevices,
+    ];
+
+    /// The word used in outputs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RejectReason::Empty => "empty",
+            RejectReason::TooLarge => "too_large",
+            RejectReason::NotJson => "not_json",
+            RejectReason::TooDeep => "too_deep",
+            RejectReason::WrongShape => "wrong_shape",
+            RejectReason::BadDevice => "bad_device",
+            RejectReason::MissingTime => "missing_time",
+            RejectReason::BadTime => "bad_time",
+            RejectReason::BeforeMinTime => "before_min_time",
+            RejectReason::NoValues => "no_values",
+            RejectReason::WrongType => "wrong_type",
+            RejectReason::NotFinite => "not_finite",
+            RejectReason::TooManyDevices => "too_many_devices",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_reasons_is_in_the_order_of_their_numbers() {
+        for (index, reason) in RejectReason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, index, "{}", reason.as_str());
+        }
+    }
+}
