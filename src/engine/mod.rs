@@ -4,6 +4,8 @@
 pub mod aggregate;
 pub mod decode;
 pub mod fields;
+pub mod memory_store;
+pub mod ring;
 pub mod spec;
 pub mod step;
 pub mod store;
