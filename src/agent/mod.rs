@@ -1,0 +1,3 @@
+//! Everything that touches the outside world.
+
+pub mod store;
