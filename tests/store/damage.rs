@@ -10,7 +10,12 @@ use tidegate::engine::store::{Loaded, Store};
 use crate::on_disk::{load, quarantined};
 use crate::random::Random;
 
-/// What was committed: one snapshot, and pages after it.
+/// Hundreds of databases, each synced dozens of times: not the disk's business.
+fn in_memory() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
+/// What was committed: snapshots, and pages after it.
 struct Written {
     snapshots: Vec<Vec<u8>>,
     pages: Vec<Vec<u8>>,
@@ -53,7 +58,7 @@ fn survives(seeds: u64, damage: impl Fn(&Path, &mut Random)) {
     let mut outcomes = [0; 3];
     for seed in 0..seeds {
         let at = format!("seed {seed}");
-        let dir = TempDir::new().unwrap();
+        let dir = in_memory();
         let mut random = Random(seed);
         let written = write_some(dir.path(), &mut random);
         damage(&dir.path().join("pages"), &mut random);

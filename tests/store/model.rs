@@ -108,7 +108,7 @@ fn step(ring: &mut Ring<MemorySlots>, model: &mut Model, random: &mut Random, si
 #[test]
 fn a_crash_at_any_write_loses_nothing_that_was_reported_durable() {
     const STEPS: usize = 14;
-    for seed in 0..40 {
+    for seed in 0..24 {
         let mut crash_at = 1;
         loop {
             let at = format!("seed {seed}, crash at operation {crash_at}");
