@@ -185,7 +185,7 @@ fn a_damaged_value_never_becomes_wrong_bytes() {
         }
         let mut slots = ring.into_slots();
         let names: Vec<_> = slots.slots().collect();
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..=random.below(3) {
             let slot = names[random.below(names.len())];
             match (random.below(3), slots.value_mut(slot)) {
                 (0, _) | (_, None) => slots.remove(slot),

@@ -20,10 +20,10 @@ pub(super) fn put_aside(dir: &Path, damaged: &Path) -> io::Result<PathBuf> {
     }
     let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
     // The clock may stand still or jump back: a taken name gets a number.
-    let place = (0..)
+    let place = (0..=KEPT_MAX)
         .map(|n| quarantine.join(if n == 0 { time.clone() } else { format!("{time}-{n}") }))
         .find(|place| !place.exists())
-        .expect("at most KEPT_MAX names are taken");
+        .expect("fewer than KEPT_MAX names are taken");
     fs::rename(damaged, &place)?;
     files::sync_dir(&quarantine)?;
     files::sync_dir(dir)?;

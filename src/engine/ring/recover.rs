@@ -111,10 +111,10 @@ impl Survey {
         let mut unreadable = 0;
         let mut list = |set, kind, len: usize| {
             let len = u16::try_from(len).expect("the slot limits fit");
-            let look = |index| match slots.read(SlotId { set, kind, index }, value) {
+            let look = |slot| match slots.read(slot, value) {
                 Ok(false) => Found::Empty,
                 Ok(true) => match Header::read(value) {
-                    Some((header, _)) if header.kind == kind => Found::Part(header),
+                    Some((header, _)) if header.slot() == slot => Found::Part(header),
                     Some(_) | None => Found::Bad,
                 },
                 Err(_) => {
@@ -122,11 +122,10 @@ impl Survey {
                     Found::Bad
                 }
             };
-            (0..len).map(look).collect()
+            (0..len).map(|index| SlotId { set, kind, index }).map(look).collect()
         };
-        let sets = Set::ALL.map(|set| {
-            [list(set, SlotKind::Snapshot, SNAPSHOT_SLOTS_MAX), list(set, SlotKind::Page, PAGE_SLOTS_MAX)]
-        });
+        let sets = Set::ALL
+            .map(|set| [list(set, SlotKind::Snapshot, SNAPSHOT_SLOTS_MAX), list(set, SlotKind::Page, PAGE_SLOTS_MAX)]);
         Survey { sets, unreadable }
     }
 
@@ -200,7 +199,8 @@ impl Survey {
         if let Some(last) = pages().filter(|page| page.generation == generation).map(|page| page.seq).max()
             && last > end + 1
         {
-            damage.push(format!("pages {} to {last} of generation {generation} are lost: a hole at the first", end + 1));
+            damage
+                .push(format!("pages {} to {last} of generation {generation} are lost: a hole at the first", end + 1));
         }
         if let Some(newer) = pages().map(|page| page.generation).filter(|newer| *newer > generation).max() {
             damage.push(format!("the snapshot of generation {newer} is lost; generation {generation} is used"));
@@ -225,9 +225,7 @@ impl Survey {
             let mut seqs = self.headers(set, SlotKind::Page).filter(|page| after(page)).map(|page| page.seq);
             let first = seqs.next();
             seqs.any(|seq| Some(seq) != first)
-                || (0..)
-                    .take(PAGE_SLOTS_MAX)
-                    .any(|slot| self.whole_at(set, SlotKind::Page, slot).is_some_and(after))
+                || (0..).take(PAGE_SLOTS_MAX).any(|slot| self.whole_at(set, SlotKind::Page, slot).is_some_and(after))
         })
     }
 
