@@ -112,7 +112,7 @@ fn sort(error: io::Error) -> Trouble {
 
 /// Our own lock, beside sled's: it is released the moment it is dropped, so a
 /// refusal means another process (or another handle in this one).
-#[allow(clippy::disallowed_methods, reason = "a lock has no deadline to wait for; bounded by LOCK_TRIES")]
+#[expect(clippy::disallowed_methods, reason = "a lock has no deadline to wait for; bounded by LOCK_TRIES")]
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
     let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock"));
