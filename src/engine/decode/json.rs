@@ -32,6 +32,9 @@ use super::scan::{Fault, Head, Scanner};
 use super::time::{RawTime, Reading, TimeReader};
 use super::{Decoded, Decoder};
 
+/// Takes the records, or the reasons why there are none.
+type Each<'f> = &'f mut dyn FnMut(Result<Decoded<'_>, RejectReason>);
+
 /// The decoder of one stream.
 #[derive(Clone, Debug)]
 pub(super) struct JsonDecoder {
@@ -48,7 +51,7 @@ pub(super) struct JsonDecoder {
 }
 
 /// What the record at hand has shown so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Found {
     number: u64,
     time: Reading,
@@ -68,12 +71,7 @@ enum Slot {
 }
 
 impl Decoder for JsonDecoder {
-    fn decode(
-        &mut self,
-        payload: &[u8],
-        fields: &mut FieldTable,
-        each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>),
-    ) {
+    fn decode(&mut self, payload: &[u8], fields: &mut FieldTable, each: Each<'_>) {
         if let Err(reason) = self.document(payload, fields, each) {
             each(Err(reason));
         }
@@ -95,13 +93,7 @@ impl JsonDecoder {
         JsonDecoder {
             all,
             time: TimeReader::new(spec),
-            record: Found {
-                number: 0,
-                time: Reading::Missing,
-                slots: vec![Slot::Absent; FIELDS_MAX.max(named.len())],
-                unplaced: 0,
-                unplaced_infinite: false,
-            },
+            record: Found { slots: vec![Slot::Absent; FIELDS_MAX.max(named.len())], ..Found::default() },
             visited: vec![0; trie.len()],
             trie,
             path: String::new(),
@@ -111,12 +103,7 @@ impl JsonDecoder {
     }
 
     /// Reports the records, or nothing and returns why there is none.
-    fn document(
-        &mut self,
-        payload: &[u8],
-        fields: &mut FieldTable,
-        each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>),
-    ) -> Result<(), RejectReason> {
+    fn document(&mut self, payload: &[u8], fields: &mut FieldTable, each: Each<'_>) -> Result<(), RejectReason> {
         if payload.is_empty() {
             return Err(RejectReason::Empty);
         }
@@ -150,12 +137,7 @@ impl JsonDecoder {
         }
     }
 
-    fn records(
-        &mut self,
-        scanner: &mut Scanner<'_>,
-        fields: &mut FieldTable,
-        each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>),
-    ) -> Result<(), Fault> {
+    fn records(&mut self, scanner: &mut Scanner<'_>, fields: &mut FieldTable, each: Each<'_>) -> Result<(), Fault> {
         let mut first = true;
         while scanner.next_item(&mut first)? {
             let head = scanner.head()?;
@@ -188,7 +170,7 @@ impl JsonDecoder {
             let child = at.and_then(|at| self.trie.child_by_key(at, key, &mut expect));
             if self.all {
                 let length = self.path.len();
-                push_level(&mut self.path, length > 0, key);
+                push_level(&mut self.path, key);
                 self.value(scanner, child, fields)?;
                 self.path.truncate(length);
             } else if child.is_some() {
@@ -275,7 +257,7 @@ impl JsonDecoder {
         }
     }
 
-    fn finish_record(&mut self, each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>)) {
+    fn finish_record(&mut self, each: Each<'_>) {
         let time = match self.time.resolve(self.record.time) {
             Ok(time) => time,
             Err(reason) => return each(Err(reason)),
@@ -350,8 +332,8 @@ fn count_items(scanner: &mut Scanner<'_>) -> Result<(usize, usize), Fault> {
     Ok((items, objects))
 }
 
-fn push_level(path: &mut String, dot: bool, key: &str) {
-    if dot {
+fn push_level(path: &mut String, key: &str) {
+    if !path.is_empty() {
         path.push('.');
     }
     path.push_str(key);
@@ -360,5 +342,5 @@ fn push_level(path: &mut String, dot: bool, key: &str) {
 fn push_index(path: &mut String, index: usize) {
     let mut digits = heapless::String::<20>::new();
     core::fmt::Write::write_fmt(&mut digits, format_args!("{index}")).expect("20 digits hold any usize");
-    push_level(path, !path.is_empty(), &digits);
+    push_level(path, &digits);
 }
