@@ -1,0 +1,5 @@
+//! The shell: the only folder that knows the runtime, the MQTT client, the
+//! store and the operating system.
+
+pub mod interrupt;
+pub mod mqtt;

@@ -1,0 +1,4 @@
+//! One file per subcommand.
+
+pub mod broker_url;
+pub mod receive;
