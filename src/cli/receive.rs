@@ -5,13 +5,15 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::agent::clock::SystemClock;
 use crate::agent::interrupt::Interrupt;
 use crate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
 use crate::fleet::receiver::Receiver;
+use crate::model::time::Span;
 
 use super::broker_url::BrokerUrl;
 
@@ -79,12 +81,13 @@ fn receive(args: &Args, client: ClientSpec, interrupt: &Interrupt) -> Receiver {
     let filter = format!("{}/+/data/+", args.topic_prefix);
     let mut receiver = Receiver::new();
     let mut subscriber = Subscriber::new(client, &[&filter]);
-    let mut heard = now();
+    let clock = SystemClock::start();
+    let mut heard = clock.proc();
     let mut lost = false;
-    while !interrupt.is_set() && !is_enough(args, &receiver, now() - heard) {
+    while !interrupt.is_set() && !is_enough(args, &receiver, clock.proc().since(heard)) {
         match subscriber.next(LOOK_AGAIN) {
             Received::Message(message) => {
-                heard = now();
+                heard = clock.proc();
                 if let Err(refused) = receiver.handle_message(&message.payload) {
                     eprintln!("{}: {refused}", message.topic);
                 }
@@ -110,8 +113,8 @@ fn receive(args: &Args, client: ClientSpec, interrupt: &Interrupt) -> Receiver {
     receiver
 }
 
-fn is_enough(args: &Args, receiver: &Receiver, silent: Duration) -> bool {
-    args.until_idle.is_some_and(|secs| silent >= Duration::from_secs(secs))
+fn is_enough(args: &Args, receiver: &Receiver, silent: Span) -> bool {
+    args.until_idle.is_some_and(|secs| silent >= Span::from_secs(secs))
         || args.records.is_some_and(|records| receiver.end_state().count() >= records)
 }
 
@@ -157,11 +160,6 @@ fn report(receiver: &Receiver, file: &Path) -> ExitCode {
         eprintln!("refused: {} messages were no uplink envelopes", counts.refused);
     }
     ExitCode::from(u8::from(!holes.is_empty() || counts.conflicts > 0 || counts.refused > 0))
-}
-
-#[expect(clippy::disallowed_methods, reason = "the command's own deadlines; nothing of the engine runs here")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]
