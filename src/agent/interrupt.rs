@@ -1,20 +1,22 @@
-//! SIGINT and SIGTERM for the blocking commands: a flag that they look at.
+//! SIGINT and SIGTERM for the blocking commands: a number that they look at.
+//!
+//! The process itself is never ended from here: a command may have children
+//! and half-written files to see to.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Set once somebody asked the process to end.
+/// How often somebody asked the process to end.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicU32>);
 
 impl Interrupt {
-    /// From now on the first SIGINT or SIGTERM sets the flag instead of ending
-    /// the process; the second one ends it, for those who lose patience.
+    /// From now on SIGINT and SIGTERM are counted instead of ending the process.
     ///
     /// # Errors
     /// When the system gives no signal handler or no thread.
@@ -25,7 +27,7 @@ impl Interrupt {
             let _context = runtime.enter();
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
         };
-        let flag = interrupt.clone();
+        let asked = interrupt.clone();
         // Not joined: it waits for signals until the process ends.
         thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async move {
@@ -34,9 +36,7 @@ impl Interrupt {
                         _ = int.recv() => {}
                         _ = term.recv() => {}
                     }
-                    if flag.0.swap(true, Ordering::Relaxed) {
-                        std::process::exit(130);
-                    }
+                    asked.0.fetch_add(1, Ordering::Relaxed);
                 }
             });
         })?;
@@ -45,6 +45,11 @@ impl Interrupt {
 
     /// Whether somebody asked.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether somebody asked again: they lose patience.
+    pub fn is_urgent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 1
     }
 }

@@ -236,7 +236,7 @@ impl Demo {
     /// Waits until every window is at the cloud.
     fn settle(&mut self, sent: &[Delivery], interrupt: &Interrupt) -> anyhow::Result<()> {
         let deadline = self.clock.proc() + SETTLE_MAX;
-        while self.clock.proc() < deadline && !interrupt.is_set() {
+        while self.clock.proc() < deadline && !interrupt.is_urgent() {
             self.receive(Span::from_millis(200))?;
             if Account::new(sent, WINDOW, &self.receiver).balances() {
                 break;

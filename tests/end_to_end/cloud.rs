@@ -8,7 +8,7 @@ use tidegate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
 use tidegate::fleet::receiver::{Effect, Receiver};
 
 /// Generous: two cores are shared with compilers.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_MAX: Duration = Duration::from_mins(1);
 /// Between two looks at a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 

@@ -9,7 +9,7 @@
 //!
 //! Limits: packets up to 1 MiB, [`PUBLISH_WINDOW`] publishes without PUBACK, a
 //! peer that is silent for [`PING_AFTER`] is asked, and given up after the same
-//! time again. No TLS, no QoS 2.
+//! time again. No TLS, no `QoS` 2.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -63,7 +63,7 @@ pub struct Message {
     pub retain: bool,
     /// The broker says that it may have sent it before.
     pub dup: bool,
-    /// For the acknowledgement: connection and packet id. `None` at QoS 0.
+    /// For the acknowledgement: connection and packet id. `None` at `QoS` 0.
     tag: Option<(u32, u16)>,
 }
 
@@ -141,7 +141,7 @@ impl Connection {
         Err(ClientError::Silent)
     }
 
-    /// Asks for these filters at QoS 1. The answer is a [`Incoming::SubAck`]:
+    /// Asks for these filters at `QoS` 1. The answer is a [`Incoming::SubAck`]:
     /// messages of a resumed session may come before it.
     fn subscribe(&mut self, filters: &[String]) -> Result<(), ClientError> {
         let filters = filters.iter().map(|filter| SubscribeFilter::new(filter.clone(), QoS::AtLeastOnce));

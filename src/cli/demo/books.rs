@@ -84,23 +84,81 @@ impl Account {
     }
 }
 
-/// The account of the agent itself.
-pub(super) struct Ledger;
+/// The account of the agent itself: every line is a total and the places in
+/// which it has to be found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ledger {
+    lines: Vec<Line>,
+    received: u64,
+    balanced: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    name: String,
+    total: (&'static str, u64),
+    places: Vec<(&'static str, u64)>,
+}
 
 impl Ledger {
-    pub(super) fn read(_status: &Value) -> Ledger {
-        Ledger
+    /// From the status document. What is not in it counts as 0, and then
+    /// nothing balances.
+    pub(super) fn read(status: &Value) -> Ledger {
+        let mut ledger = Ledger { balanced: status["balanced"].as_bool().unwrap_or(false), ..Ledger::default() };
+        for stream in items(&status["streams"]) {
+            let books = &stream["ledger"];
+            let name = stream["name"].as_str().unwrap_or("?");
+            ledger.received += books["received"].as_u64().unwrap_or(0);
+            let places = ["accepted", "rejected", "duplicate", "future", "ignored"];
+            ledger.lines.push(Line::new(format!("stream {name}"), books, "received", &places));
+            for window in items(&stream["windows"]) {
+                let name = format!("window {name}/{}", window["name"].as_str().unwrap_or("?"));
+                let places = ["open", "on_time", "late_update", "side_output", "dropped"];
+                ledger.lines.push(Line::new(name, window, "accepted", &places));
+            }
+        }
+        for lane in items(&status["outbox"]["lanes"]) {
+            let name = format!("lane {}", lane["lane"].as_str().unwrap_or("?"));
+            let line = Line::new(name, lane, "queued", &["acked", "evicted", "held"]);
+            if line.total.1 > 0 {
+                ledger.lines.push(line);
+            }
+        }
+        ledger
     }
 
-    pub(super) fn balances(&self, _sent: u64) -> bool {
-        true
+    /// Every line balances, and all that was sent has been received.
+    pub(super) fn balances(&self, sent: u64) -> bool {
+        self.balanced && self.received == sent && self.lines.iter().all(Line::balances)
+    }
+}
+
+impl Line {
+    fn new(name: String, books: &Value, total: &'static str, places: &[&'static str]) -> Line {
+        let count = |name: &'static str| (name, books[name].as_u64().unwrap_or(0));
+        Line { name, total: count(total), places: places.iter().map(|&place| count(place)).collect() }
+    }
+
+    fn balances(&self) -> bool {
+        self.total.1 == self.places.iter().map(|(_, count)| count).sum::<u64>()
     }
 }
 
 impl fmt::Display for Ledger {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, line) in self.lines.iter().enumerate() {
+            let places: Vec<String> = line.places.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            let sign = if line.balances() { "=" } else { "IS NOT" };
+            let (total, count) = line.total;
+            let end = if place + 1 < self.lines.len() { "\n" } else { "" };
+            write!(f, "{:<18} {count:>6} {total} {sign} {}{end}", line.name, places.join(" + "))?;
+        }
         Ok(())
     }
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
 /// Values are multiples of 0.25, so equal means equal.
@@ -172,5 +230,24 @@ mod tests {
         assert!(!account(&[first.clone(), pane(1, 5_000, 1, 4.0, 4.0, 4.0), late]).balances(), "one is double");
         assert!(!account(&[first.clone(), pane(1, 5_000, 1, 4.25, 4.0, 4.0)]).balances(), "a wrong number");
         assert!(!account(&[first, pane(2, 5_000, 1, 4.0, 4.0, 4.0)]).balances(), "a missing sequence number");
+    }
+
+    #[test]
+    fn the_agents_ledger_balances_line_by_line_and_with_what_was_sent() {
+        let status = |open: u64| {
+            json!({"balanced": true,
+                "streams": [{"name": "climate",
+                    "ledger": {"received": 9, "accepted": 8, "rejected": 1, "duplicate": 0, "future": 0, "ignored": 0},
+                    "windows": [{"name": "5s", "accepted": 8, "open": open, "on_time": 5, "late_update": 1,
+                        "side_output": 0, "dropped": 0}]}],
+                "outbox": {"lanes": [{"lane": "live", "queued": 4, "acked": 3, "evicted": 0, "held": 1},
+                    {"lane": "late", "queued": 0, "acked": 0, "evicted": 0, "held": 0}]}})
+        };
+        assert!(Ledger::read(&status(2)).balances(9));
+        assert!(!Ledger::read(&status(2)).balances(10), "one was never received");
+        assert!(!Ledger::read(&status(1)).balances(9), "one is in no place");
+        assert!(!Ledger::read(&json!({})).balances(0), "no books");
+        let text = Ledger::read(&status(1)).to_string();
+        assert!(text.contains("8 accepted IS NOT 1 open + 5 on_time"), "{text}");
     }
 }

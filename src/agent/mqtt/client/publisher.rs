@@ -1,4 +1,4 @@
-//! Publishes at QoS 1 until the broker has acknowledged, over as many
+//! Publishes at `QoS` 1 until the broker has acknowledged, over as many
 //! connections as it takes.
 
 use std::collections::VecDeque;

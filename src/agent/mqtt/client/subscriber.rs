@@ -9,7 +9,7 @@ use super::{ClientError, ClientSpec, Connection, Incoming, Message, now};
 /// Between two attempts to connect.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// A subscription at QoS 1 that outlives its connections. Messages are
+/// A subscription at `QoS` 1 that outlives its connections. Messages are
 /// acknowledged by the caller, once their consequences are safe.
 #[derive(Debug)]
 pub struct Subscriber {
