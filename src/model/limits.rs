@@ -23,9 +23,11 @@ pub const DEVICES_MAX: usize = 100_000;
 pub const STREAMS_MAX: usize = 64;
 /// Windows of one stream.
 pub const WINDOWS_MAX: usize = 8;
-/// Open windows of one device and window definition. A device whose clock runs
-/// wild could open one per record; at the bound the oldest is emitted and closed.
+/// Open windows of one device. A device whose clock runs wild could open one per
+/// record; beyond the bound its records go to lane `late` as `too_many_windows`.
 pub const OPEN_WINDOWS_MAX: usize = 1_024;
+/// Open windows of one stream, over all devices; same behaviour beyond it.
+pub const OPEN_PANES_MAX: usize = 200_000;
 /// Longest window.
 pub const WINDOW_SIZE_MAX: Span = Span::from_secs(366 * 86_400);
 /// Longest disorder, lateness or idle timeout.
