@@ -12,8 +12,6 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -21,6 +19,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::agent::clock::SystemClock;
+use crate::agent::control;
 use crate::agent::interrupt::Interrupt;
 use crate::agent::mqtt::client::{Publisher, Received, Subscriber};
 use crate::engine::step::Clock;
@@ -169,12 +168,7 @@ impl Demo {
     }
 
     fn status(&self) -> anyhow::Result<Value> {
-        let mut socket = UnixStream::connect(self.dir.path().join("control.sock"))?;
-        socket.set_read_timeout(Some(PUBLISH_WITHIN))?;
-        socket.write_all(b"status\n")?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer)?;
-        Ok(serde_json::from_str(&answer)?)
+        Ok(serde_json::from_str(&control::ask(&self.dir.path().join("control.sock"), "status")?)?)
     }
 
     /// The agent must have subscribed: a broker keeps nothing for a session
@@ -274,7 +268,7 @@ impl Demo {
     fn finish(mut self, sent: &[Delivery]) -> anyhow::Result<ExitCode> {
         let status = self.status()?;
         let account = Account::new(sent, WINDOW, &self.receiver);
-        let ledger = books::Ledger::read(&status);
+        let ledger = books::Ledger::read(&status["engine"]);
         println!("\nBooks at the cloud\n{account}");
         println!("\nBooks of the agent\n{ledger}");
         let stopped = self.agent.stop(&self.clock, STOP_MAX)?;
@@ -308,6 +302,6 @@ fn story(spec: &FleetSpec) -> VecDeque<(Span, String)> {
 }
 
 /// Both sides of the agent are connected.
-fn is_connected(_status: &Value) -> bool {
-    true
+fn is_connected(status: &Value) -> bool {
+    ["devices", "uplink"].into_iter().all(|side| status[side]["connected"] == true)
 }

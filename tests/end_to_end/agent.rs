@@ -96,7 +96,7 @@ impl Drop for Agent {
 
 /// A number of the books of the one stream.
 pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
-    status["streams"][0]["ledger"][name].as_u64().unwrap_or(0)
+    status["engine"]["streams"][0]["ledger"][name].as_u64().unwrap_or(0)
 }
 
 /// Commits are frequent, so that kills meet every phase of them. No device

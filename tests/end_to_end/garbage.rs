@@ -58,7 +58,7 @@ fn a_message_of_900_kb_does_not_stop_the_ones_behind_it() {
 }
 
 fn rejected(status: &serde_json::Value, reason: &str) -> u64 {
-    status["streams"][0]["ledger"]["rejected_by"][reason].as_u64().unwrap_or(0)
+    status["engine"]["streams"][0]["ledger"]["rejected_by"][reason].as_u64().unwrap_or(0)
 }
 
 /// Payloads with the reason for which each is refused.

@@ -101,7 +101,7 @@ struct Line {
 }
 
 impl Ledger {
-    /// From the status document. What is not in it counts as 0, and then
+    /// From the engine's part of the status document. What is not in it counts as 0, and then
     /// nothing balances.
     pub(super) fn read(status: &Value) -> Ledger {
         let mut ledger = Ledger { balanced: status["balanced"].as_bool().unwrap_or(false), ..Ledger::default() };

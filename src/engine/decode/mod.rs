@@ -42,3 +42,8 @@ pub trait Decoder {
         each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>),
     );
 }
+
+/// The decoder of a stream.
+pub fn decoder(_spec: &super::spec::StreamSpec) -> Box<dyn Decoder + Send> {
+    todo!("comes with the config branch")
+}
