@@ -16,6 +16,7 @@ pub mod mqtt;
 pub mod routes;
 pub mod shutdown;
 pub mod status;
+pub mod store;
 pub mod systemd;
 pub mod telemetry;
 pub mod uplink;
