@@ -137,7 +137,7 @@ impl<'t> Item<'t> {
         let value = match &node.value {
             Value::Table(_) | Value::List(_) => None,
             Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null => {
-                Some(node.value.to_string())
+                Some(without_credentials(&node.value.to_string()))
             }
         };
         Item { spot: Spot { path, place: node.place, value }, node, value: &node.value }
@@ -180,6 +180,15 @@ impl<'t> Item<'t> {
         };
         let path = |index: usize| format!("{}[{index}]", self.spot.path);
         Some(nodes.iter().enumerate().map(|(index, node)| Item::new(node, path(index))).collect())
+    }
+}
+
+/// Problems travel: into logs, and to the cloud. A password that someone wrote
+/// into an address does not.
+fn without_credentials(shown: &str) -> String {
+    match (shown.split_once("://"), shown.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
+        _ => shown.to_owned(),
     }
 }
 
