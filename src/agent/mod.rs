@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod control;
+mod driven;
 pub mod engine_thread;
 pub mod inbox;
 pub mod liveness;
@@ -48,7 +49,12 @@ const BLOCKING_THREADS: usize = 2;
 /// # Errors
 /// The operating system refuses threads or signal handlers; the engine thread
 /// ended by itself; or the stop took longer than [`STOP_MAX`].
-pub fn run_engine<E: Engine + Send + 'static>(config: &Config, engine: E, clock: SystemClock) -> anyhow::Result<()> {
+pub fn run_engine<E: Engine + Send + 'static>(
+    config: &Config,
+    config_hash: &str,
+    engine: E,
+    clock: SystemClock,
+) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -56,7 +62,7 @@ pub fn run_engine<E: Engine + Send + 'static>(config: &Config, engine: E, clock:
         .context("starting the network runtime")?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::catch().context("catching signals")?;
-        supervise(config, engine, clock, async move { signals.recv().await }).await
+        supervise(config, config_hash, engine, clock, async move { signals.recv().await }).await
     });
     // A name resolution that hangs must not hold the exit up.
     runtime.shutdown_background();
@@ -69,12 +75,14 @@ pub fn run_engine<E: Engine + Send + 'static>(config: &Config, engine: E, clock:
 /// As for [`run_engine`].
 pub async fn supervise<E: Engine + Send + 'static>(
     config: &Config,
+    config_hash: &str,
     engine: E,
     clock: SystemClock,
     stop: impl Future<Output = &'static str>,
 ) -> anyhow::Result<()> {
     let (sender, receiver) = inbox();
-    let identity = Identity { gateway: config.pipeline.gateway.as_str().to_owned() };
+    let identity =
+        Identity { gateway: config.pipeline.gateway.as_str().to_owned(), config_hash: config_hash.to_owned() };
     let control = config.control.as_deref();
     let ingest_spec = ingest_spec(config);
     let uplink_spec = uplink_spec(config, &identity);

@@ -78,7 +78,10 @@ pub enum Canary {
 
 impl core::fmt::Debug for Engine {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Engine").field("streams", &self.streams.len()).field("outbox", &self.outbox).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("streams", &self.streams.len())
+            .field("outbox", &self.outbox)
+            .finish_non_exhaustive()
     }
 }
 
@@ -248,8 +251,7 @@ impl Engine {
         if !self.uplink_up {
             return None;
         }
-        let envelope =
-            Envelope { topic_prefix: &self.spec.topic_prefix, gateway: self.spec.gateway.as_str() };
+        let envelope = Envelope { topic_prefix: &self.spec.topic_prefix, gateway: self.spec.gateway.as_str() };
         self.outbox.next_batch(&envelope)
     }
 

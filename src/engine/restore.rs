@@ -70,13 +70,8 @@ impl Engine {
             changed |= target != Some(place);
             let wanted = target.map(|target| &spec.streams[target]);
             changed |= wanted.is_none_or(|wanted| !same_definition(wanted, &old.spec));
-            let mut out = Emit {
-                now,
-                outbox: &mut self.outbox,
-                uplink_up: false,
-                partial_before: None,
-                repeat_revisions: false,
-            };
+            let mut out =
+                Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
             drain_undefined(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
                 streams[target] = Some(fitted(old, wanted.clone()));
@@ -110,7 +105,10 @@ fn spec_of(definition: Definition, spec: &PipelineSpec) -> Option<StreamSpec> {
 
 fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
     let windows = |spec: &StreamSpec| {
-        spec.windows.iter().map(|window| (window.name.clone(), window.kind, window.aggregates.clone())).collect::<Vec<_>>()
+        spec.windows
+            .iter()
+            .map(|window| (window.name.clone(), window.kind, window.aggregates.clone()))
+            .collect::<Vec<_>>()
     };
     wanted.watermark.scope == stored.watermark.scope && windows(wanted) == windows(stored)
 }
@@ -118,9 +116,10 @@ fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
 /// Where a stored window is among the wanted ones.
 fn window_target(stored: &StreamSpec, window: usize, wanted: &StreamSpec) -> Option<usize> {
     let old = &stored.windows[window];
-    wanted.windows.iter().position(|new| {
-        new.name == old.name && new.kind == old.kind && new.aggregates == old.aggregates
-    })
+    wanted
+        .windows
+        .iter()
+        .position(|new| new.name == old.name && new.kind == old.kind && new.aggregates == old.aggregates)
 }
 
 /// Emits the panes whose window is no longer defined, marked `partial`.
@@ -200,4 +199,3 @@ fn rearm(stream: &mut Stream) {
     }
     stream.mark_committed();
 }
-

@@ -14,16 +14,14 @@
 //!   `offline` when we vanish, the engine thread's last document when we stop.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bytes::Bytes;
 use flume::Receiver;
 use rumqttc::{Packet, Publish, QoS};
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::agent::clock::{SystemClock, entropy};
+use crate::agent::clock::{SystemClock, entropy, sleep};
 use crate::agent::inbox::{Closed, InboxSender, Input, Outbound};
 use crate::agent::mqtt::backoff::Backoff;
 use crate::agent::mqtt::connection::{Link, LinkError, Purpose};
@@ -102,7 +100,7 @@ pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut s
             return;
         }
         tokio::select! {
-            () = sleep(Duration::from_millis(wait.as_millis())) => {}
+            () = sleep(wait) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
@@ -164,7 +162,7 @@ impl Session<'_> {
     /// Every future in here may be dropped half way: none holds anything.
     async fn wake(&mut self) -> Result<Wake, LinkError> {
         let timer = self.keep_alive.next_deadline().min(self.in_flight.deadline());
-        let wait = Duration::from_millis(timer.since(self.clock.proc()).as_millis());
+        let wait = timer.since(self.clock.proc());
         tokio::select! {
             packet = self.link.read() => Ok(Wake::Packet(packet?)),
             item = self.outbound.recv_async(), if self.in_flight.has_room() => {

@@ -209,7 +209,9 @@ impl Writer {
         match value {
             None => self.raw("null"),
             #[expect(clippy::cast_possible_truncation, reason = "whole and within the range of i64")]
-            Some(value) if value.fract() == 0.0 && value.abs() < WHOLE_MAX && !(value == 0.0 && value.is_sign_negative()) => {
+            Some(value)
+                if value.fract() == 0.0 && value.abs() < WHOLE_MAX && !(value == 0.0 && value.is_sign_negative()) =>
+            {
                 CompactFormatter.write_i64(&mut self.bytes, value as i64).expect("memory does not fail");
             }
             Some(value) => CompactFormatter.write_f64(&mut self.bytes, value).expect("memory does not fail"),

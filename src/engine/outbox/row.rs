@@ -143,7 +143,6 @@ pub enum Row<'a> {
     Alarm(AlarmRow<'a>),
 }
 
-
 const TAG_PANE: u8 = 0;
 const TAG_LATE: u8 = 1;
 const TAG_GAP: u8 = 2;
@@ -186,11 +185,7 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
 }
 
 /// Appends a late record.
-pub fn write_late<'n>(
-    out: &mut Vec<u8>,
-    row: &LateRow<'_>,
-    fields: impl ExactSizeIterator<Item = (&'n str, f64)>,
-) {
+pub fn write_late<'n>(out: &mut Vec<u8>, row: &LateRow<'_>, fields: impl ExactSizeIterator<Item = (&'n str, f64)>) {
     out.push(TAG_LATE);
     put_str(out, row.stream);
     put_str(out, row.window);
@@ -239,11 +234,9 @@ pub fn read(bytes: &[u8]) -> Result<Row<'_>, Damaged> {
             oldest: EventTime::from_millis(reader.i64()?),
             newest: EventTime::from_millis(reader.i64()?),
         }),
-        TAG_ALARM => Row::Alarm(AlarmRow {
-            at: WallTime::from_millis(reader.i64()?),
-            code: reader.str()?,
-            text: reader.str()?,
-        }),
+        TAG_ALARM => {
+            Row::Alarm(AlarmRow { at: WallTime::from_millis(reader.i64()?), code: reader.str()?, text: reader.str()? })
+        }
         _ => return Err(Damaged),
     };
     Ok(row)

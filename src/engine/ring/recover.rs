@@ -125,9 +125,8 @@ impl Survey {
             };
             (0..len).map(look).collect()
         };
-        let sets = Set::ALL.map(|set| {
-            [list(set, SlotKind::Snapshot, SNAPSHOT_SLOTS_MAX), list(set, SlotKind::Page, PAGE_SLOTS_MAX)]
-        });
+        let sets = Set::ALL
+            .map(|set| [list(set, SlotKind::Snapshot, SNAPSHOT_SLOTS_MAX), list(set, SlotKind::Page, PAGE_SLOTS_MAX)]);
         Survey { sets, unreadable }
     }
 
@@ -201,7 +200,8 @@ impl Survey {
         if let Some(last) = pages().filter(|page| page.generation == generation).map(|page| page.seq).max()
             && last > end + 1
         {
-            damage.push(format!("pages {} to {last} of generation {generation} are lost: a hole at the first", end + 1));
+            damage
+                .push(format!("pages {} to {last} of generation {generation} are lost: a hole at the first", end + 1));
         }
         if let Some(newer) = pages().map(|page| page.generation).filter(|newer| *newer > generation).max() {
             damage.push(format!("the snapshot of generation {newer} is lost; generation {generation} is used"));
@@ -226,9 +226,7 @@ impl Survey {
             let mut seqs = self.headers(set, SlotKind::Page).filter(|page| after(page)).map(|page| page.seq);
             let first = seqs.next();
             seqs.any(|seq| Some(seq) != first)
-                || (0..)
-                    .take(PAGE_SLOTS_MAX)
-                    .any(|slot| self.whole_at(set, SlotKind::Page, slot).is_some_and(after))
+                || (0..).take(PAGE_SLOTS_MAX).any(|slot| self.whole_at(set, SlotKind::Page, slot).is_some_and(after))
         })
     }
 
