@@ -119,7 +119,7 @@ async fn connect<'a>(
     let (outbound_in, outbound) = flume::bounded(OUTBOUND_LEN);
     inbox.send(Input::UplinkUp { outbound: outbound_in }).await?;
     let keep_alive = KeepAlive::new(now, spec.broker.keep_alive);
-    Ok(Session { spec, inbox, clock, link, outbound, keep_alive, in_flight: InFlight::default() })
+    Ok(Session { spec, inbox, clock, link, outbound, keep_alive, in_flight: InFlight::default(), closing: false })
 }
 
 /// One connection.
@@ -131,6 +131,8 @@ struct Session<'a> {
     outbound: Receiver<Outbound>,
     keep_alive: KeepAlive,
     in_flight: InFlight,
+    /// The last document is on its way: nothing more comes from the engine thread.
+    closing: bool,
 }
 
 /// What woke the session.
@@ -165,7 +167,7 @@ impl Session<'_> {
         let wait = timer.since(self.clock.proc());
         tokio::select! {
             packet = self.link.read() => Ok(Wake::Packet(packet?)),
-            item = self.outbound.recv_async(), if self.in_flight.has_room() => {
+            item = self.outbound.recv_async(), if self.in_flight.has_room() && !self.closing => {
                 Ok(item.map_or(Wake::Abandoned, Wake::Outbound))
             }
             () = sleep(wait) => Ok(Wake::Timer),
@@ -210,7 +212,10 @@ impl Session<'_> {
         let (topic, payload, retain, sent) = match item {
             Outbound::Batch(batch) => (batch.topic, batch.payload, false, Sent::Batch(batch.id)),
             Outbound::Status(document) => (self.spec.status_topic.clone(), document, true, Sent::Status),
-            Outbound::Last(document) => (self.spec.status_topic.clone(), document, true, Sent::Last),
+            Outbound::Last(document) => {
+                self.closing = true;
+                (self.spec.status_topic.clone(), document, true, Sent::Last)
+            }
         };
         let mut publish = Publish::from_bytes(topic, QoS::AtLeastOnce, Bytes::from(payload));
         publish.retain = retain;
