@@ -14,7 +14,7 @@ use super::window::pane::Pane;
 
 /// Event-time progress and open windows of one device.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub(super) struct Device {
     /// Its own watermark (scope `device`).
     pub watermark: Watermark,
     /// Highest accepted event time.
@@ -34,7 +34,7 @@ pub struct Device {
 /// Slots in order of first appearance. Iteration is over slots, so that no
 /// output depends on hashing.
 #[derive(Clone, Debug)]
-pub struct DeviceTable {
+pub(super) struct DeviceTable {
     names: Vec<DeviceId>,
     slots: Vec<Device>,
     index: HashTable<u32>,
@@ -56,25 +56,20 @@ impl Default for DeviceTable {
 
 impl DeviceTable {
     /// Devices known.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.slots.len()
-    }
-
-    /// True when no device is known.
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
     }
 
     /// The slot of a device, if it is known.
     #[inline]
-    pub fn find(&self, name: &str) -> Option<u32> {
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
         self.index.find(hash, |slot| self.names[*slot as usize].as_str() == name).copied()
     }
 
     /// Gives a new device its slot. The caller has looked for it and has
     /// checked the bound.
-    pub fn add(&mut self, name: DeviceId) -> u32 {
+    pub(super) fn add(&mut self, name: DeviceId) -> u32 {
         let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
         let hash = self.hasher.hash_one(name.as_str());
         self.names.push(name);
@@ -94,24 +89,24 @@ impl DeviceTable {
     }
 
     /// The name in a slot.
-    pub fn name(&self, slot: u32) -> &DeviceId {
+    pub(super) fn name(&self, slot: u32) -> &DeviceId {
         &self.names[slot as usize]
     }
 
     /// The device in a slot that [`DeviceTable::find`] or [`DeviceTable::add`] gave.
     #[inline]
-    pub fn get(&self, slot: u32) -> &Device {
+    pub(super) fn get(&self, slot: u32) -> &Device {
         &self.slots[slot as usize]
     }
 
     /// As [`DeviceTable::get`], to change it.
     #[inline]
-    pub fn get_mut(&mut self, slot: u32) -> &mut Device {
+    pub(super) fn get_mut(&mut self, slot: u32) -> &mut Device {
         &mut self.slots[slot as usize]
     }
 
     /// All slots, in order of first appearance.
-    pub fn slots(&self) -> impl Iterator<Item = (u32, &DeviceId, &Device)> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &DeviceId, &Device)> {
         (0_u32..).zip(&self.names).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
     }
 }
@@ -119,7 +114,7 @@ impl DeviceTable {
 impl Device {
     /// Where the pane of that window is, or where it belongs.
     #[inline]
-    pub fn pane_position(&self, window: u8, start: EventTime) -> Result<usize, usize> {
+    pub(super) fn pane_position(&self, window: u8, start: EventTime) -> Result<usize, usize> {
         // The newest window is asked for nearly always.
         match self.panes.last() {
             None => Err(0),

@@ -15,7 +15,7 @@ use super::window::starting_at;
 
 /// What an emission needs beside the state.
 #[derive(Debug)]
-pub struct Emit<'a> {
+pub(super) struct Emit<'a> {
     /// The clocks at this input.
     pub now: Now,
     /// Where it goes.

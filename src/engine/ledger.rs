@@ -27,7 +27,7 @@ pub struct StreamLedger {
 
     /// Outside the balance: messages recognised as delivered before.
     pub redelivered: u64,
-    /// Outside the balance: records that came at QoS 0, without any promise.
+    /// Outside the balance: records that came at `QoS` 0, without any promise.
     pub unprotected: u64,
     /// Outside the balance: fields that accepted records had to leave behind.
     pub fields_left_out: u64,

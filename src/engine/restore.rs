@@ -5,19 +5,21 @@
 //! name, windows by name and definition. What no longer has a definition is
 //! emitted as it is, marked `partial`, rather than lost.
 
-use crate::model::time::Now;
+use crate::model::ids::FieldIx;
+use crate::model::time::{EventTime, Now};
 
+use super::Engine;
 use super::emit::{Emit, emit_pane};
+use super::fields::FieldTable;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
 use super::snapshot::{self, Definition};
-use super::spec::{PipelineSpec, Scope, StreamSpec};
+use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec};
 use super::stream::{Stream, due_of};
 use super::timers::LiveTime;
+use super::watermark::Watermark;
 use super::wire::Damaged;
-use super::{Engine, watermark::Watermark};
-use crate::model::time::EventTime;
 
 impl Engine {
     /// Reads a snapshot. Returns the engine as it was, under the definitions of then.
@@ -35,7 +37,7 @@ impl Engine {
         for _ in 0..reader.u64()? {
             let definition = snapshot::read_definition(&mut reader)?;
             let mut stream = Stream::new(spec_of(definition, &spec).or(template.cloned()).ok_or(Damaged)?);
-            stream.fields = super::fields::FieldTable::default();
+            stream.fields = FieldTable::default();
             snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
             engine.streams.push(stream);
         }
@@ -169,14 +171,30 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     } else {
         old.shared = Watermark::default();
     }
-    let super::spec::FormatSpec::Json(fields) = &wanted.format;
-    for name in super::fields::FieldTable::new(fields).names() {
-        // Full: the new field is left out and counted, like any field beyond the bound.
-        let _ = old.fields.intern(name.as_str());
-    }
+    renumber_fields(&mut old, &wanted);
     old.windows = books;
     old.spec = wanted;
     old
+}
+
+/// Gives the fields the places that the decoder of today expects: configured
+/// ones first, in their order. Panes keep fields that are configured no more.
+fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
+    let FormatSpec::Json(fields) = &wanted.format;
+    let mut table = FieldTable::new(fields);
+    // Full: values of a field without a place are dropped with it; only reached
+    // by a configuration that replaces more than `FIELDS_MAX` fields.
+    let places: Vec<_> = old.fields.names().iter().map(|name| table.intern(name.as_str())).collect();
+    let in_place = (0_u16..).zip(&places).all(|(place, new)| *new == Some(FieldIx(place)));
+    if !in_place {
+        for slot in old.all_slots() {
+            for pane in &mut old.devices.get_mut(slot).panes {
+                let aggregates = &wanted.windows[usize::from(pane.window)].aggregates;
+                pane.renumber(&places, aggregates);
+            }
+        }
+    }
+    old.fields = table;
 }
 
 /// Every deadline anew, from what was persisted.

@@ -28,7 +28,7 @@ const SPARE_PANES: usize = 4_096;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     pub(super) spec: StreamSpec,
     pub(super) fields: FieldTable,
     pub(super) devices: DeviceTable,
@@ -61,7 +61,7 @@ pub(super) struct Changes {
 
 impl Stream {
     /// A stream that has seen nothing.
-    pub fn new(spec: StreamSpec) -> Stream {
+    pub(super) fn new(spec: StreamSpec) -> Stream {
         let super::spec::FormatSpec::Json(fields) = &spec.format;
         Stream {
             fields: FieldTable::new(fields),
@@ -79,13 +79,13 @@ impl Stream {
     }
 
     /// Counts something that is no record.
-    pub fn reject(&mut self, reason: RejectReason) {
+    pub(super) fn reject(&mut self, reason: RejectReason) {
         self.ledger.reject(reason);
         self.changes.ledger = true;
     }
 
     /// Counts a retained message that is state, not an event.
-    pub fn ignore(&mut self) {
+    pub(super) fn ignore(&mut self) {
         self.ledger.received += 1;
         self.ledger.ignored += 1;
         self.changes.ledger = true;
@@ -93,7 +93,7 @@ impl Stream {
 
     /// True for a retained message that tells nothing new: it has no time of its
     /// own, or one that is not newer than the device's newest record.
-    pub fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
+    pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
         let newest = || self.devices.get(self.devices.find(device)?).newest;
         source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)
     }
@@ -113,7 +113,7 @@ impl Stream {
     }
 
     /// Takes one record in.
-    pub fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
+    pub(super) fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
         self.changes.ledger = true;
         if self.is_from_the_future(out.now, record) {
             self.ledger.received += 1;
@@ -154,7 +154,7 @@ impl Stream {
     }
 
     /// Turns devices idle whose deadline has come.
-    pub fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
+    pub(super) fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
         while let Some(slot) = self.timers.pop_due(live) {
             let device = self.devices.get_mut(slot);
             device.has_timer = false;
@@ -172,7 +172,7 @@ impl Stream {
     }
 
     /// The end of a bounded input: every open window fires.
-    pub fn finish(&mut self, out: &mut Emit<'_>) {
+    pub(super) fn finish(&mut self, out: &mut Emit<'_>) {
         self.shared.raise(Watermark::END);
         for slot in self.all_slots() {
             self.devices.get_mut(slot).watermark.raise(Watermark::END);

@@ -18,34 +18,34 @@ use crate::model::time::{ProcTime, Span};
 
 /// Milliseconds for which the input has been live since the process started.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct LiveTime(u64);
+pub(super) struct LiveTime(u64);
 
 impl LiveTime {
     /// Never: the deadline of an idle device.
-    pub const NEVER: LiveTime = LiveTime(u64::MAX);
+    pub(super) const NEVER: LiveTime = LiveTime(u64::MAX);
 
     /// What is left until `self`.
-    pub fn remaining(self, now: LiveTime) -> Span {
+    pub(super) fn remaining(self, now: LiveTime) -> Span {
         Span::from_millis(self.0.saturating_sub(now.0))
     }
 
     /// The moment `span` after `self`.
     #[inline]
-    pub fn plus(self, span: Span) -> LiveTime {
+    pub(super) fn plus(self, span: Span) -> LiveTime {
         LiveTime(self.0.saturating_add(span.as_millis()))
     }
 }
 
 /// Maps monotonic time to live time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct IdleClock {
+pub(super) struct IdleClock {
     live_before: u64,
     running_since: Option<ProcTime>,
 }
 
 impl IdleClock {
     /// Starts or stops the clock. Repeating the same state changes nothing.
-    pub fn set_running(&mut self, now: ProcTime, running: bool) {
+    pub(super) fn set_running(&mut self, now: ProcTime, running: bool) {
         match (self.running_since, running) {
             (Some(since), false) => {
                 self.live_before += now.since(since).as_millis();
@@ -58,13 +58,13 @@ impl IdleClock {
 
     /// The live time at `now`.
     #[inline]
-    pub fn read(&self, now: ProcTime) -> LiveTime {
+    pub(super) fn read(&self, now: ProcTime) -> LiveTime {
         let running = self.running_since.map_or(0, |since| now.since(since).as_millis());
         LiveTime(self.live_before + running)
     }
 
     /// When live time will reach `at`; `None` while the clock stands still.
-    pub fn proc_time_of(&self, at: LiveTime) -> Option<ProcTime> {
+    pub(super) fn proc_time_of(&self, at: LiveTime) -> Option<ProcTime> {
         let since = self.running_since?;
         Some(since + Span::from_millis(at.0.saturating_sub(self.live_before)))
     }
@@ -72,23 +72,23 @@ impl IdleClock {
 
 /// Pending idle deadlines of one stream, by device.
 #[derive(Clone, Debug, Default)]
-pub struct IdleTimers {
+pub(super) struct IdleTimers {
     heap: BinaryHeap<Reverse<(LiveTime, u32)>>,
 }
 
 impl IdleTimers {
     /// Adds the one entry of a device that has none.
-    pub fn push(&mut self, at: LiveTime, device: u32) {
+    pub(super) fn push(&mut self, at: LiveTime, device: u32) {
         self.heap.push(Reverse((at, device)));
     }
 
     /// The earliest entry: no device is idle before it.
-    pub fn earliest(&self) -> Option<LiveTime> {
+    pub(super) fn earliest(&self) -> Option<LiveTime> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes the earliest entry that is due at `now`.
-    pub fn pop_due(&mut self, now: LiveTime) -> Option<u32> {
+    pub(super) fn pop_due(&mut self, now: LiveTime) -> Option<u32> {
         let Reverse((at, _)) = *self.heap.peek()?;
         if at > now {
             return None;

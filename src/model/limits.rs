@@ -10,7 +10,7 @@ pub const NAME_BYTES: usize = 64;
 /// Bytes of one MQTT payload. Larger ones are counted and dropped: a message
 /// the client library refuses would be redelivered for ever.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
-/// Nesting of a JSON payload (the parser's own bound, here for the reader).
+/// Nesting of a JSON payload. Deeper ones are counted and dropped: the walk recurses.
 pub const PAYLOAD_DEPTH_MAX: usize = 128;
 /// Fields of one stream. Further ones in a payload are counted and left out.
 pub const FIELDS_MAX: usize = 64;
@@ -68,3 +68,5 @@ pub const BATCH_BYTES_MAX: usize = 48 * 1024;
 pub const PAGE_BYTES_MAX: usize = 12 * 1024;
 /// Page slots in one set; a snapshot is due before they run out.
 pub const PAGE_SLOTS_MAX: usize = 256;
+/// Bytes of one configuration document.
+pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;

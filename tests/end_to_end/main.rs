@@ -1,17 +1,20 @@
-//! Black-box tests on real brokers.
+//! Black-box tests: the real binary between two real mosquittos.
+//!
+//! Nothing of the agent is called from here: readings go in over MQTT, panes
+//! come out over MQTT, and what the agent says about itself comes from its
+//! control socket. Every test has its own brokers, ports and directory, and
+//! waits for conditions, never for time.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of a test that waits for other processes")]
+
+mod agent;
 mod broker;
-
-use broker::Broker;
-
-#[test]
-fn a_broker_comes_back_on_its_port_after_a_stop_and_after_a_kill() {
-    let mut broker = Broker::start(&["persistence true", "persistence_location {dir}/"]);
-    let port = broker.port;
-    broker.restart();
-    broker.kill();
-    broker.restart();
-    assert_eq!(broker.port, port);
-    assert!(broker.dir().join("mosquitto.db").exists(), "a stop writes what is persistent");
-    assert!(broker.log().contains("starting"));
-}
+mod cloud;
+mod exact;
+mod garbage;
+mod kill;
+mod lifecycle;
+mod outages;
+mod receive;
+mod scene;

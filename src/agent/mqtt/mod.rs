@@ -2,6 +2,7 @@
 //! the MQTT client.
 
 pub mod backoff;
+pub mod client;
 pub mod connection;
 pub mod ingest;
 pub mod keep_alive;

@@ -37,7 +37,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Stored bytes.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len as usize
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Appends a row; `write` fills it in.
-    pub fn push(&mut self, epoch: u64, seq: u64, order: u64, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+    pub(super) fn push(&mut self, epoch: u64, seq: u64, order: u64, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         if self.blocks.back().is_none_or(|block| block.bytes.len() >= BLOCK_BYTES) {
             let bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES + 1_024));
             self.blocks.push_back(Block { bytes, rows: 0 });
@@ -87,37 +87,37 @@ impl Lane {
     }
 
     /// Rows held.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Stored bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// All entries, oldest first.
-    pub fn entries(&self) -> &VecDeque<Entry> {
+    pub(super) fn entries(&self) -> &VecDeque<Entry> {
         &self.entries
     }
 
     /// To change the progress of one.
-    pub fn progress_mut(&mut self, index: usize) -> &mut Progress {
+    pub(super) fn progress_mut(&mut self, index: usize) -> &mut Progress {
         &mut self.entries[index].progress
     }
 
     /// The stored bytes of an entry of this lane.
-    pub fn row(&self, entry: &Entry) -> &[u8] {
+    pub(super) fn row(&self, entry: &Entry) -> &[u8] {
         &self.blocks[self.place_of(entry)].bytes[entry.start as usize..][..entry.len()]
     }
 
     /// Where the row `(epoch, seq)` is, if it is held.
-    pub fn position(&self, epoch: u64, seq: u64) -> Option<usize> {
+    pub(super) fn position(&self, epoch: u64, seq: u64) -> Option<usize> {
         self.entries.binary_search_by_key(&(epoch, seq), |entry| (entry.epoch, entry.seq)).ok()
     }
 
     /// Takes a row out; its memory is free once its block is.
-    pub fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         let Some(entry) = self.entries.remove(index) else { return };
         if index < self.sent {
             self.sent -= 1;
@@ -144,7 +144,7 @@ impl Lane {
     }
 
     /// Puts another row in the place of one, under the same numbers.
-    pub fn replace(&mut self, index: usize, row: &[u8]) {
+    pub(super) fn replace(&mut self, index: usize, row: &[u8]) {
         let old = self.entries[index];
         if row.len() <= old.len() {
             let place = self.place_of(&old);
@@ -160,7 +160,7 @@ impl Lane {
     }
 
     /// The first row that waits to be sent.
-    pub fn first_queued(&mut self) -> Option<usize> {
+    pub(super) fn first_queued(&mut self) -> Option<usize> {
         while self.entries.get(self.sent).is_some_and(|entry| entry.progress != Progress::Queued) {
             self.sent += 1;
         }
@@ -168,7 +168,7 @@ impl Lane {
     }
 
     /// The connection is gone: what was in flight waits again.
-    pub fn requeue(&mut self) {
+    pub(super) fn requeue(&mut self) {
         self.sent = 0;
         for entry in &mut self.entries {
             if entry.progress == Progress::InFlight {
@@ -178,7 +178,7 @@ impl Lane {
     }
 
     /// Drops acknowledged rows from the front.
-    pub fn drop_acked(&mut self) {
+    pub(super) fn drop_acked(&mut self) {
         while self.entries.front().is_some_and(|entry| entry.progress == Progress::Acked) {
             self.remove(0);
         }

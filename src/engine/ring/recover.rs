@@ -45,11 +45,10 @@ pub(super) fn recover(slots: &mut impl Slots, packing: Packing) -> Recovered {
     }
     let mut chosen = Chain { set: Set::A, generation: 0, seq: 0, parts: 0, tried: 0 };
     for chain in survey.chains() {
-        let mut whole = Whole { slots, packing, value: &mut value };
-        match whole.read(chain.set, SlotKind::Snapshot, 0, chain.parts) {
-            _ if chain.generation == 0 => (),
-            Some(snapshot) => loaded.snapshot = Some(snapshot),
-            None => {
+        if chain.generation > 0 {
+            let mut whole = Whole { slots, packing, value: &mut value };
+            loaded.snapshot = whole.read(chain.set, SlotKind::Snapshot, 0, chain.parts);
+            if loaded.snapshot.is_none() {
                 loaded.damage.push(format!("the snapshot of generation {} does not unpack", chain.generation));
                 continue;
             }

@@ -87,6 +87,18 @@ impl Pane {
         self.accumulators.extend(kinds.map(|kind| kind.start()));
     }
 
+    /// Moves the fields to new places; one without a place is dropped.
+    pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &[Kind]) {
+        let old = core::mem::replace(self, Pane::open(self.window, self.start, self.partial, Vec::new()));
+        for field in old.fields() {
+            if let Some(place) = places.get(usize::from(field.0)).copied().flatten() {
+                self.field_mut(place, aggregates).clone_from_slice(old.field(field, aggregates.len()));
+            }
+        }
+        let (present, accumulators) = (self.present, core::mem::take(&mut self.accumulators));
+        *self = Pane { present, accumulators, ..old };
+    }
+
     /// The fields that have a value, in the order of the field table.
     pub fn fields(&self) -> impl Iterator<Item = FieldIx> + use<> {
         let present = self.present;
