@@ -122,12 +122,13 @@ impl Agent {
             uplink: broker_spec(uplink, "gw-uplink"),
             storage: StorageSpec { path: dir.to_owned() },
             control: Some(control.clone()),
+            hash: "c0ffee".into(),
         };
         let (stop, stopping) = oneshot::channel();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let stop = async { stopping.await.expect("the test stops the agent") };
-            runtime.block_on(supervise(&config, "c0ffee", engine, SystemClock::start(), stop))
+            runtime.block_on(supervise(&config, engine, SystemClock::start(), stop))
         });
         Agent { control, stop, thread }
     }

@@ -1,0 +1,63 @@
+//! `tidegate check FILE`: every problem of a configuration at once.
+//!
+//! Exit code 0: it may be used (warnings do not change that). 1: it may not. 2:
+//! it could not be read. Problems and warnings go to standard error, one `ok`
+//! line to standard output.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::config::boot::Config;
+use crate::config::check::{Checked, Refused, check};
+use crate::config::problem::Problem;
+
+/// Reads and checks the file at `path`.
+pub fn run(path: &Path) -> ExitCode {
+    let file = path.display().to_string();
+    let text = match std::fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => {
+            eprintln!("{file}: not UTF-8: {error}");
+            return ExitCode::from(2);
+        }
+        Err(error) => {
+            eprintln!("{file}: cannot be read: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let result = check(&text, &file);
+    let code = ExitCode::from(u8::from(result.is_err()));
+    // A closed pipe is no reason to change the verdict.
+    let _ = print(&result, &file, &mut io::stdout().lock(), &mut io::stderr().lock());
+    code
+}
+
+/// Writes what was found in `file`.
+///
+/// # Errors
+/// What writing gives.
+pub fn print(
+    result: &Result<Checked<Config>, Refused>,
+    file: &str,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> io::Result<()> {
+    let warnings = |warnings: &[Problem], err: &mut dyn Write| {
+        warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))
+    };
+    match result {
+        Ok(checked) => {
+            warnings(&checked.warnings, err)?;
+            let streams = &checked.config.pipeline.streams;
+            let windows: usize = streams.iter().map(|stream| stream.windows.len()).sum();
+            let hash = &checked.hash;
+            writeln!(out, "{file}: ok, {} streams, {windows} windows, hash {hash}", streams.len())
+        }
+        Err(refused) => {
+            warnings(&refused.warnings, err)?;
+            refused.problems.iter().try_for_each(|problem| writeln!(err, "error: {problem}"))?;
+            writeln!(err, "{file}: {} problems", refused.problems.len())
+        }
+    }
+}
