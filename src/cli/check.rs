@@ -12,24 +12,30 @@ use crate::config::boot::Config;
 use crate::config::check::{Checked, Refused, check};
 use crate::config::problem::Problem;
 
+use super::run::CONFIG_DEFAULT;
 use super::{EXIT_USAGE, read_text};
 
 /// Checks a configuration file and reports every problem at once.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Configuration file (TOML, or JSON by the name's ending)
-    #[arg(long, value_name = "FILE", default_value = "/etc/tidegate/tidegate.toml")]
-    config: PathBuf,
+    #[arg(value_name = "FILE", default_value = CONFIG_DEFAULT)]
+    file: PathBuf,
+
+    /// The same, spelt as for `run`
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
 }
 
 /// Reads and checks the file.
 ///
 /// # Errors
 /// None: a file that cannot be read is exit code 2, with a sentence that says why.
-#[expect(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "every subcommand is called alike")]
+#[expect(clippy::unnecessary_wraps, reason = "every subcommand is called alike")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let file = args.config.display().to_string();
-    let text = match read_text(&args.config) {
+    let path = args.config.unwrap_or(args.file);
+    let file = path.display().to_string();
+    let text = match read_text(&path) {
         Ok(text) => text,
         Err(error) => {
             eprintln!("{error}");

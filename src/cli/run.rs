@@ -1,56 +1,63 @@
-//! `tidegate run`: the agent itself.
+//! `tidegate run`: the agent.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 
-use crate::agent;
-use crate::agent::clock::SystemClock;
-use crate::agent::{store, telemetry};
+use crate::agent::{self, telemetry};
 use crate::config::check::check;
-use crate::engine::driver::Driver;
 
-use super::read_text;
+/// Where the package puts the configuration.
+pub const CONFIG_DEFAULT: &str = "/etc/tidegate/tidegate.toml";
 
-/// Runs the agent until SIGTERM or SIGINT.
+/// Exit code of a configuration that cannot be used: `EX_CONFIG` of sysexits.h.
+/// The unit does not start again on it, because only a person can help.
+const EX_CONFIG: u8 = 78;
+
+/// Runs the agent until SIGTERM or SIGINT. Exit code 78 when the configuration
+/// cannot be used, 1 for whatever else ended it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Configuration file (TOML, or JSON by the name's ending)
-    #[arg(long, value_name = "FILE", default_value = "/etc/tidegate/tidegate.toml")]
-    config: PathBuf,
+    /// Configuration file, TOML or JSON
+    #[arg(long, value_name = "FILE", default_value = CONFIG_DEFAULT)]
+    pub config: PathBuf,
 
-    /// What to log: error, warn, info, debug, trace, or per module as in
-    /// `info,tidegate::agent=debug`; RUST_LOG says the same
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
+    /// What to log: a level, or directives as for `RUST_LOG`
+    #[arg(long, value_name = "LEVEL")]
+    pub log: Option<String>,
 }
 
-/// Restores the state, connects both sides, and runs.
+/// Runs until told to end.
 ///
 /// # Errors
-/// A configuration with problems, a storage directory that cannot be used, or an
-/// operating system that refuses threads or signals. Never the network.
+/// What ended it, other than a signal.
 #[expect(clippy::needless_pass_by_value, reason = "every subcommand is called alike")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    telemetry::init(args.log.as_deref()).map_err(|error| anyhow!(error))?;
     let file = args.config.display().to_string();
-    let text = read_text(&args.config)?;
-    let config = match check(&text, &file) {
-        Ok(checked) => {
-            checked.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-            checked.config
-        }
-        Err(refused) => {
-            refused.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-            anyhow::bail!("{file}: {} problems; nothing was started", refused.problems.len());
+    let text = match fs::read_to_string(&args.config) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("{file}: cannot be read: {error}");
+            return Ok(ExitCode::from(EX_CONFIG));
         }
     };
-    telemetry::init(args.log.as_deref()).context("starting the log")?;
-    let clock = SystemClock::start();
-    let path = &config.storage.path;
-    let store = store::open(path).with_context(|| format!("opening the state in {}", path.display()))?;
-    let driver = Driver::start(config.pipeline.clone(), store, clock.now())
-        .with_context(|| format!("restoring the state in {}", path.display()))?;
-    agent::run_engine(&config, driver, clock)?;
-    Ok(ExitCode::SUCCESS)
+    match check(&text, &file) {
+        Ok(checked) => {
+            for warning in &checked.warnings {
+                tracing::warn!(%warning, "configuration");
+            }
+            agent::run(&checked.config).with_context(|| format!("running on {file}"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(refused) => {
+            for problem in &refused.problems {
+                eprintln!("error: {problem}");
+            }
+            eprintln!("{file}: {} problems", refused.problems.len());
+            Ok(ExitCode::from(EX_CONFIG))
+        }
+    }
 }
