@@ -93,7 +93,8 @@ printf 'ok: native: %s lines\n' "$(wc -l <"$scratch/native")"
 
 for name in "${names[@]}"; do
   target=$(board_value "$name" target)
-  read -r qemu sysroot <<<"$(emulator "$target")"
+  runner=$(emulator "$target")
+  read -r qemu sysroot <<<"$runner"
   figure=$(boards/build "$name" binary)
   # Only now: boards/build may have installed the target's libc.
   command -v "$qemu" >/dev/null || die "$qemu is missing; on Debian: apt-get install qemu-user-static"
