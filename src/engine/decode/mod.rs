@@ -4,11 +4,17 @@
 //! finds it, from buffers that it keeps. Bad input is a counted reason, never an
 //! error that stops anything.
 
+mod json;
+pub mod pointer;
+mod scan;
+pub mod time;
+
 use crate::model::ids::FieldIx;
 use crate::model::record::RejectReason;
 use crate::model::time::EventTime;
 
 use super::fields::FieldTable;
+use super::spec::{FormatSpec, StreamSpec, TimeSpec};
 
 /// The time of a decoded record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,4 +47,27 @@ pub trait Decoder {
         fields: &mut FieldTable,
         each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>),
     );
+}
+
+/// The decoder of a stream. It owns its buffers: one per stream, for good.
+pub fn decoder(spec: &StreamSpec) -> Box<dyn Decoder + Send> {
+    match &spec.format {
+        FormatSpec::Json(fields) => Box::new(json::JsonDecoder::new(spec, fields)),
+    }
+}
+
+/// A guess, for a person, at why `payload` was rejected for `reason`. For logs
+/// and samples of rejected payloads only: it allocates and reads the payload
+/// again.
+pub fn explain(spec: &StreamSpec, payload: &[u8], reason: RejectReason) -> Option<&'static str> {
+    let TimeSpec::Field { pointer, format, .. } = &spec.time else { return None };
+    let FormatSpec::Json(_) = &spec.format;
+    let document: serde_json::Value = serde_json::from_slice(payload).ok()?;
+    let value = document.pointer(pointer).unwrap_or(&serde_json::Value::Null);
+    let raw = match (value.as_str(), value.is_null()) {
+        (Some(text), _) => text.to_owned(),
+        (None, true) => String::new(),
+        (None, false) => value.to_string(),
+    };
+    time::hint(reason, *format, &raw)
 }
