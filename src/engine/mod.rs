@@ -2,9 +2,419 @@
 //! files, threads or clock.
 
 pub mod aggregate;
+pub mod commit_policy;
 pub mod decode;
+mod devices;
+pub mod driver;
+mod emit;
+pub mod encode;
 pub mod fields;
+pub mod ledger;
+pub mod memory_store;
+pub mod outbox;
+pub mod redelivery;
+pub mod replay;
+mod restore;
+pub mod ring;
+pub mod snapshot;
 pub mod spec;
+pub mod status;
 pub mod step;
 pub mod store;
+mod stream;
+mod timers;
+pub mod watermark;
+pub mod window;
 pub mod wire;
+
+use crate::model::ids::{DeviceId, FieldIx};
+use crate::model::limits::PAYLOAD_BYTES_MAX;
+use crate::model::record::{Record, RejectReason, TimeSource};
+use crate::model::time::{EventTime, Now, ProcTime};
+
+use self::decode::{Decoded, DecodedTime, Decoder};
+use self::emit::Emit;
+use self::encode::Envelope;
+use self::outbox::row::Row;
+use self::outbox::{LaneKind, Outbox};
+use self::redelivery::{Redelivery, fingerprint};
+use self::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
+use self::spec::PipelineSpec;
+use self::step::{Batch, BatchId, DeliveryTag, Effect, Event, Message, Step};
+use self::stream::Stream;
+use self::timers::IdleClock;
+use self::wire::{put_time, put_u64};
+
+/// All state of the agent that matters, and every rule about it. Single-owner,
+/// deterministic: the same inputs at the same times give the same steps, byte
+/// for byte.
+pub struct Engine {
+    spec: PipelineSpec,
+    streams: Vec<Stream>,
+    decoders: Vec<Box<dyn Decoder + Send>>,
+    outbox: Outbox,
+    redelivery: Redelivery,
+    idle_clock: IdleClock,
+    uplink_up: bool,
+    resumed: bool,
+    partial_before: Option<EventTime>,
+    decoded: DecodedBatch,
+    /// Messages whose consequences are not durable yet.
+    acks: Vec<DeliveryTag>,
+    unmatched: u64,
+    canary: Option<Canary>,
+}
+
+/// A rule broken on purpose, so that the simulation can prove that it would
+/// notice. Never set by the agent.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Canary {
+    /// Redelivered messages are counted again.
+    CountRedeliveries,
+    /// Panes are published under the revision of the one before.
+    RepeatRevisions,
+    /// Messages are acknowledged before the commit.
+    AckBeforeCommit,
+}
+
+impl core::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Engine")
+            .field("streams", &self.streams.len())
+            .field("outbox", &self.outbox)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine that has seen nothing.
+    pub fn new(spec: PipelineSpec) -> Engine {
+        Engine {
+            streams: spec.streams.iter().cloned().map(Stream::new).collect(),
+            decoders: spec.streams.iter().map(decode::decoder).collect(),
+            outbox: Outbox::new(spec.outbox_bytes_max),
+            redelivery: Redelivery::default(),
+            idle_clock: IdleClock::default(),
+            uplink_up: false,
+            resumed: false,
+            partial_before: None,
+            decoded: DecodedBatch::default(),
+            acks: Vec::new(),
+            unmatched: 0,
+            canary: None,
+            spec,
+        }
+    }
+
+    /// Takes one input in.
+    pub fn handle(&mut self, now: Now, event: Event<'_>) {
+        match event {
+            Event::Message(message) => self.handle_message(now, message),
+            Event::SessionStarted { resumed } => self.handle_session(resumed),
+            Event::InputLive(live) => self.idle_clock.set_running(now.proc, live),
+            Event::UplinkUp => self.uplink_up = true,
+            Event::UplinkDown => {
+                self.uplink_up = false;
+                self.outbox.handle_down();
+            }
+            Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
+            Event::Tick => {}
+        }
+        self.handle_deadlines(now);
+    }
+
+    fn handle_session(&mut self, resumed: bool) {
+        self.resumed = resumed;
+        if !resumed {
+            self.redelivery.forget_all();
+        }
+    }
+
+    fn handle_uplink_acked(&mut self, batch: BatchId) {
+        self.outbox.handle_ack(batch);
+    }
+
+    /// Turns devices idle whose deadline has come. Calling early is harmless.
+    fn handle_deadlines(&mut self, now: Now) {
+        let live = self.idle_clock.read(now.proc);
+        for index in 0..self.streams.len() {
+            if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
+                let (stream, mut out, _) = self.parts(index, now, (0, 0));
+                stream.handle_idle(&mut out, live);
+            }
+        }
+    }
+
+    /// When time alone will next change something.
+    pub fn next_deadline(&self) -> Option<ProcTime> {
+        let earliest = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min()?;
+        self.idle_clock.proc_time_of(earliest)
+    }
+
+    fn handle_message(&mut self, now: Now, message: Message<'_>) {
+        let found = self.streams.iter().enumerate().find_map(|(index, stream)| {
+            let captures = stream.spec.topic.match_topic(message.topic)?;
+            let mut buffer = heapless::String::new();
+            let device = stream.spec.device.resolve(&captures, &mut buffer);
+            // Copied out of the borrow: at most 128 bytes.
+            Some((index, device.and_then(DeviceName::new)))
+        });
+        let Some((index, device)) = found else {
+            // A subscription of before that the broker still holds. Nobody wants it.
+            self.unmatched += 1;
+            self.acks.extend(message.tag);
+            return;
+        };
+        if self.is_redelivery(index, message) {
+            return;
+        }
+        self.decode(now, index, message, device.as_ref());
+    }
+
+    /// Notes what has to be acknowledged. True when the message was taken in before.
+    fn is_redelivery(&mut self, index: usize, message: Message<'_>) -> bool {
+        let stream = &mut self.streams[index];
+        stream.changes.ledger = true;
+        let Some(tag) = message.tag else {
+            stream.ledger.unprotected += 1;
+            return false;
+        };
+        self.acks.push(tag);
+        let print = fingerprint(message.topic, message.payload);
+        let known = self.resumed && message.dup && self.redelivery.is_known(tag.packet, print);
+        if known && self.canary != Some(Canary::CountRedeliveries) {
+            stream.ledger.redelivered += 1;
+            return true;
+        }
+        self.redelivery.remember(tag.packet, print);
+        false
+    }
+
+    fn decode(&mut self, now: Now, index: usize, message: Message<'_>, device: Option<&DeviceName>) {
+        let stream = &mut self.streams[index];
+        let Some(device) = device else { return stream.reject(RejectReason::BadDevice) };
+        if message.payload.len() > PAYLOAD_BYTES_MAX {
+            return stream.reject(RejectReason::TooLarge);
+        }
+        let decoded = &mut self.decoded;
+        decoded.clear();
+        self.decoders[index].decode(message.payload, &mut stream.fields, &mut |result| decoded.push(result));
+        let live = self.idle_clock.read(now.proc);
+        for place in 0..self.decoded.records.len() {
+            let entry = self.decoded.records[place];
+            let (stream, mut out, values) = self.parts(index, now, entry.values);
+            let (at, source) = match entry.time {
+                Err(reason) => {
+                    stream.reject(reason);
+                    continue;
+                }
+                Ok(DecodedTime::Receive) => (now.wall.as_event_time(), TimeSource::Receive),
+                Ok(DecodedTime::Event(at)) => (at, TimeSource::Device),
+            };
+            if message.retain && stream.is_stale_state(device.as_str(), at, source) {
+                stream.ignore();
+                continue;
+            }
+            stream.ledger.fields_left_out += u64::from(entry.left_out);
+            stream.accept(&mut out, live, &Record { device: device.as_str(), at, source, values });
+        }
+    }
+
+    /// Takes a decoded record in, past topic and payload: for replays of plain
+    /// traces, tests and benchmarks.
+    pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
+        self.handle_deadlines(now);
+        let live = self.idle_clock.read(now.proc);
+        let (stream, mut out, _) = self.parts(stream, now, (0, 0));
+        stream.accept(&mut out, live, record);
+    }
+
+    /// The place of a field of a stream, given to it now if it is new.
+    pub fn field(&mut self, stream: usize, name: &str) -> Option<FieldIx> {
+        self.streams[stream].fields.intern(name)
+    }
+
+    /// The place of a stream.
+    pub fn stream(&self, name: &str) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.spec.name.as_str() == name)
+    }
+
+    /// Hands over every row that is held and lets go of it: for replays, where
+    /// printing is the acknowledgement.
+    pub fn take_rows(&mut self, each: &mut dyn FnMut(LaneKind, u64, &Row<'_>)) {
+        self.outbox.take_rows(each);
+    }
+
+    /// The end of a bounded input: every open window of every stream fires.
+    pub fn finish(&mut self, now: Now) {
+        for index in 0..self.streams.len() {
+            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            stream.finish(&mut out);
+        }
+    }
+
+    /// The outbox, to look at.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// The next batch for the uplink, if it is up and something durable waits.
+    pub fn next_batch(&mut self) -> Option<Batch> {
+        if !self.uplink_up {
+            return None;
+        }
+        let envelope = Envelope { topic_prefix: &self.spec.topic_prefix, gateway: self.spec.gateway.as_str() };
+        self.outbox.next_batch(&envelope)
+    }
+
+    /// State was lost: what comes now counts under a higher epoch, and windows
+    /// that may lack records say so.
+    pub fn start_epoch(&mut self, now: Now, floor: u64, lost: bool) {
+        // Wall-clock seconds, so that a new card in an old gateway still rises.
+        let clock = u64::try_from(now.wall.as_millis() / 1_000).unwrap_or(0);
+        self.outbox.start_epoch(floor.max(self.outbox.epoch()).saturating_add(1).max(clock));
+        if lost {
+            self.partial_before = Some(now.wall.as_event_time());
+            for stream in &mut self.streams {
+                stream.mark_open_as_partial();
+            }
+        }
+    }
+
+    /// Queues something that a person should know.
+    pub fn raise_alarm(&mut self, now: Now, code: &str, text: &str) {
+        self.outbox.alarm(now, code, text);
+    }
+
+    /// Unacknowledged messages of the coming commit.
+    pub fn uncommitted_messages(&self) -> usize {
+        self.acks.len()
+    }
+
+    /// True when a commit would write nothing and acknowledge nothing.
+    pub fn is_committed(&self) -> bool {
+        self.acks.is_empty()
+            && self.outbox.is_committed()
+            && self.redelivery.is_committed()
+            && self.streams.iter().all(Stream::is_committed)
+    }
+
+    /// What has to be made durable, and what may be done then. Changes nothing:
+    /// after a failed commit the same step is made again, with whatever came since.
+    pub fn step(&self, now: Now, writes: Vec<u8>) -> Step {
+        let mut writes = writes;
+        writes.clear();
+        if !self.is_committed() {
+            self.write_page(now, &mut writes);
+        }
+        Step { writes, effects: self.acks.iter().copied().map(Effect::Ack).collect() }
+    }
+
+    fn write_page(&self, now: Now, out: &mut Vec<u8>) {
+        let live = self.idle_clock.read(now.proc);
+        out.push(STATE_VERSION);
+        put_time(out, self.partial_before);
+        self.redelivery.write_changes(out);
+        self.outbox.write_changes(out);
+        for stream in &self.streams {
+            if stream.is_committed() {
+                out.push(0);
+            } else {
+                out.push(1);
+                write_section(out, stream, Extent::Changes, live);
+            }
+        }
+    }
+
+    /// Everything, for a snapshot.
+    pub fn snapshot(&self, now: Now) -> Vec<u8> {
+        let live = self.idle_clock.read(now.proc);
+        let mut out = Vec::with_capacity(64 * 1024);
+        out.push(STATE_VERSION);
+        put_time(&mut out, self.partial_before);
+        self.redelivery.write_all(&mut out);
+        self.outbox.write_all(&mut out);
+        put_u64(&mut out, self.streams.len() as u64);
+        for stream in &self.streams {
+            write_definition(&mut out, stream);
+            write_section(&mut out, stream, Extent::Whole, live);
+        }
+        out
+    }
+
+    /// What a step or snapshot wrote is durable: its rows may be published, its
+    /// messages are no longer waiting.
+    pub fn mark_committed(&mut self) {
+        self.acks.clear();
+        self.redelivery.mark_committed();
+        self.outbox.mark_committed();
+        for stream in &mut self.streams {
+            stream.mark_committed();
+        }
+    }
+
+    /// Breaks a rule; see [`Canary`].
+    #[doc(hidden)]
+    pub fn set_canary(&mut self, canary: Canary) {
+        self.canary = Some(canary);
+    }
+
+    #[doc(hidden)]
+    pub fn canary(&self) -> Option<Canary> {
+        self.canary
+    }
+
+    /// One stream, where its rows go, and the values of a decoded record.
+    fn parts(&mut self, index: usize, now: Now, values: (u32, u32)) -> (&mut Stream, Emit<'_>, &[(FieldIx, f64)]) {
+        let out = Emit {
+            now,
+            outbox: &mut self.outbox,
+            uplink_up: self.uplink_up,
+            partial_before: self.partial_before,
+            repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
+        };
+        let values = &self.decoded.values[values.0 as usize..values.1 as usize];
+        (&mut self.streams[index], out, values)
+    }
+}
+
+/// A device id on its way from topic to table.
+type DeviceName = DeviceId;
+
+/// What a payload holds, in buffers that are reused.
+#[derive(Default)]
+struct DecodedBatch {
+    records: Vec<DecodedEntry>,
+    values: Vec<(FieldIx, f64)>,
+}
+
+#[derive(Clone, Copy)]
+struct DecodedEntry {
+    time: Result<DecodedTime, RejectReason>,
+    values: (u32, u32),
+    left_out: u32,
+}
+
+impl DecodedBatch {
+    fn clear(&mut self) {
+        self.records.clear();
+        self.values.clear();
+    }
+
+    fn push(&mut self, result: Result<Decoded<'_>, RejectReason>) {
+        let first = self.len();
+        let (time, left_out) = match result {
+            Ok(decoded) => {
+                self.values.extend_from_slice(decoded.values);
+                (Ok(decoded.time), decoded.left_out)
+            }
+            Err(reason) => (Err(reason), 0),
+        };
+        self.records.push(DecodedEntry { time, values: (first, self.len()), left_out });
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.values.len()).expect("a payload is at most 256 KiB")
+    }
+}

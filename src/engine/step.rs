@@ -42,7 +42,7 @@ pub struct Message<'a> {
     pub retain: bool,
     /// The broker says that it may have sent this before.
     pub dup: bool,
-    /// How to acknowledge it; `None` at QoS 0, where nothing can be promised.
+    /// How to acknowledge it; `None` at `QoS` 0, where nothing can be promised.
     pub tag: Option<DeliveryTag>,
 }
 
@@ -78,7 +78,7 @@ pub struct Batch {
 pub enum Effect {
     /// Acknowledge an inbound message.
     Ack(DeliveryTag),
-    /// Publish to the cloud at QoS 1 and report the acknowledgement.
+    /// Publish to the cloud at `QoS` 1 and report the acknowledgement.
     Publish(Batch),
 }
 

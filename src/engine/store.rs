@@ -18,7 +18,10 @@ pub trait Store {
     ///
     /// # Errors
     /// [`StoreError::Full`]: nothing was written, try again later.
-    /// [`StoreError::SnapshotDue`]: no slot is left until a snapshot is taken.
+    /// [`StoreError::SnapshotDue`]: no slot is left until a snapshot is taken,
+    /// or damage was found and the first write must be a snapshot. A page too
+    /// large for an empty ring is answered so each time: the snapshot carries
+    /// the same change, so take it and do not offer the page again.
     /// [`StoreError::Failed`]: nothing is known about this page.
     fn commit(&mut self, page: &[u8]) -> Result<(), StoreError>;
 
@@ -30,7 +33,20 @@ pub trait Store {
     /// As for [`Store::commit`], but never [`StoreError::SnapshotDue`].
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError>;
 
-    /// True when a snapshot should be taken soon, because slots run out.
+    /// Notes outside the pages how far the state has come and under which
+    /// epoch, so that a medium that silently falls back to an older state is
+    /// found out by the next [`Store::load`]. Called after each snapshot and at
+    /// a clean stop. Nothing to do for a store that cannot fall back.
+    ///
+    /// # Errors
+    /// As for [`Store::commit`], but never [`StoreError::SnapshotDue`]. The
+    /// state itself is as durable as before: reporting it is enough.
+    fn witness(&mut self, _epoch: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// True when a snapshot should be taken soon: slots run out, a write has
+    /// failed, or damage was found by [`Store::load`].
     fn wants_snapshot(&self) -> bool;
 
     /// Bytes handed to the medium so far, for wear accounting.

@@ -4,6 +4,8 @@
 //! Reading never panics and never allocates more than the input holds: every
 //! length is checked against what is left.
 
+use crate::model::time::EventTime;
+
 /// The bytes are not what was written: cut short, or of another layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("stored bytes are damaged")]
@@ -39,6 +41,17 @@ pub fn put_str(out: &mut Vec<u8>, text: &str) {
     put_bytes(out, text.as_bytes());
 }
 
+/// Appends a time that may be missing.
+pub fn put_time(out: &mut Vec<u8>, time: Option<EventTime>) {
+    match time {
+        None => out.push(0),
+        Some(time) => {
+            out.push(1);
+            put_i64(out, time.as_millis());
+        }
+    }
+}
+
 /// Reads what the `put_*` functions wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
@@ -54,6 +67,23 @@ impl<'a> Reader<'a> {
     /// True when nothing is left.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// What has not been read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// A time that may be missing.
+    ///
+    /// # Errors
+    /// [`Damaged`] when the bytes are something else.
+    pub fn time(&mut self) -> Result<Option<EventTime>, Damaged> {
+        match self.u8()? {
+            0 => Ok(None),
+            1 => Ok(Some(EventTime::from_millis(self.i64()?))),
+            _ => Err(Damaged),
+        }
     }
 
     /// One byte.

@@ -1,0 +1,204 @@
+//! When to commit: often enough that no broker waits for us, as rarely as the
+//! flash deserves.
+//!
+//! A commit is due `interval` after the first uncommitted change. Sooner when the
+//! broker has sent all that it will send without an acknowledgement: then waiting
+//! brings nothing. How many that is (its in-flight window, 20 for mosquitto) is
+//! not told by MQTT 3.1.1, so it is learned: the commit comes when that many are
+//! unacknowledged and the input has been silent for 5 ms. A larger burst raises
+//! the number; when acknowledgements end a silence again and again, the broker was
+//! waiting for fewer, and the number falls to that.
+
+use crate::model::limits::COMMIT_MESSAGES_MAX;
+use crate::model::time::{ProcTime, Span};
+
+/// What is assumed before anything is learned: mosquitto's default.
+const WINDOW_AT_START: usize = 20;
+/// A window below this is not believed: a slow trickle looks like it, and would
+/// cause a commit per message.
+const WINDOW_MIN: usize = 4;
+/// Silence after which a full window means "waiting".
+const QUIET: Span = Span::from_millis(5);
+/// A message this soon after acknowledgements was waiting for them.
+const PROMPT: Span = Span::from_millis(20);
+/// Stalls of the same size before the window shrinks to it.
+const STALLS: u8 = 2;
+
+/// Decides when the next commit is due. Pure: times come in, a deadline goes out.
+#[derive(Clone, Copy, Debug)]
+pub struct CommitPolicy {
+    interval: Span,
+    window: usize,
+    first_change: Option<ProcTime>,
+    last_message: ProcTime,
+    messages: usize,
+    /// A commit that the interval forced after a long silence: how many messages
+    /// it acknowledged, and when.
+    stall: Option<(usize, ProcTime)>,
+    stalls_in_row: (usize, u8),
+    retry_at: Option<ProcTime>,
+}
+
+impl CommitPolicy {
+    /// `interval`: the longest wait.
+    pub fn new(interval: Span) -> CommitPolicy {
+        CommitPolicy {
+            interval,
+            window: WINDOW_AT_START,
+            first_change: None,
+            last_message: ProcTime::default(),
+            messages: 0,
+            stall: None,
+            stalls_in_row: (0, 0),
+            retry_at: None,
+        }
+    }
+
+    /// Something changed that has to be made durable.
+    pub fn handle_change(&mut self, now: ProcTime) {
+        self.first_change.get_or_insert(now);
+    }
+
+    /// A message was taken in that waits for its acknowledgement.
+    pub fn handle_message(&mut self, now: ProcTime) {
+        self.handle_change(now);
+        self.last_message = now;
+        self.messages += 1;
+        if let Some((size, at)) = self.stall.take() {
+            self.learn_from_stall(size, now.since(at) <= PROMPT);
+        }
+    }
+
+    fn learn_from_stall(&mut self, size: usize, prompt: bool) {
+        if !prompt || size >= self.window {
+            self.stalls_in_row = (0, 0);
+            return;
+        }
+        let (last, count) = self.stalls_in_row;
+        self.stalls_in_row = if last == size { (size, count + 1) } else { (size, 1) };
+        if self.stalls_in_row.1 >= STALLS {
+            self.window = size.max(WINDOW_MIN);
+            self.stalls_in_row = (0, 0);
+        }
+    }
+
+    /// When the next commit is due; `None` while there is nothing to commit.
+    pub fn next_deadline(&self) -> Option<ProcTime> {
+        let first = self.first_change?;
+        if let Some(retry_at) = self.retry_at {
+            return Some(retry_at);
+        }
+        if self.messages >= COMMIT_MESSAGES_MAX {
+            return Some(first);
+        }
+        let by_interval = first + self.interval;
+        if self.messages >= self.window {
+            return Some(by_interval.min(self.last_message + QUIET));
+        }
+        Some(by_interval)
+    }
+
+    /// True when a commit is due at `now`.
+    pub fn is_due(&self, now: ProcTime) -> bool {
+        self.next_deadline().is_some_and(|at| at <= now)
+    }
+
+    /// A commit succeeded.
+    pub fn handle_committed(&mut self, now: ProcTime) {
+        // Long silence before the interval ran out: perhaps the broker was waiting.
+        let silence = now.since(self.last_message).as_millis();
+        if self.messages > 0 && self.messages < self.window && silence * 2 >= self.interval.as_millis() {
+            self.stall = Some((self.messages, now));
+        }
+        self.window = self.window.max(self.messages.min(COMMIT_MESSAGES_MAX));
+        self.first_change = None;
+        self.messages = 0;
+        self.retry_at = None;
+    }
+
+    /// A commit failed: everything waits, and is tried again after `pause`.
+    pub fn handle_failed(&mut self, now: ProcTime, pause: Span) {
+        self.retry_at = Some(now + pause);
+    }
+
+    /// The learned window.
+    pub fn window(&self) -> usize {
+        self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(millis: u64) -> ProcTime {
+        ProcTime::from_millis(millis)
+    }
+
+    fn policy() -> CommitPolicy {
+        CommitPolicy::new(Span::from_secs(1))
+    }
+
+    fn messages(policy: &mut CommitPolicy, count: usize, now: u64) {
+        for _ in 0..count {
+            policy.handle_message(at(now));
+        }
+    }
+
+    #[test]
+    fn a_slow_trickle_is_committed_once_per_interval() {
+        let mut policy = policy();
+        let mut commits = 0;
+        for tick in 0..100_u64 {
+            let now = at(tick * 100);
+            if policy.is_due(now) {
+                policy.handle_committed(now);
+                commits += 1;
+            }
+            policy.handle_message(now);
+        }
+        assert!(commits <= 10, "{commits} commits in 10 s at 10 messages a second");
+    }
+
+    #[test]
+    fn a_full_window_is_committed_after_five_silent_milliseconds() {
+        let mut policy = policy();
+        messages(&mut policy, 20, 100);
+        assert_eq!(policy.next_deadline(), Some(at(105)));
+        assert!(!policy.is_due(at(104)));
+        assert!(policy.is_due(at(105)));
+        policy.handle_message(at(104));
+        assert_eq!(policy.next_deadline(), Some(at(109)), "still arriving: wait for more");
+    }
+
+    #[test]
+    fn the_window_grows_with_bursts_and_shrinks_after_stalls() {
+        let mut policy = policy();
+        messages(&mut policy, 100, 0);
+        policy.handle_committed(at(10));
+        assert_eq!(policy.window(), 100);
+
+        // Now a broker with a window of 8 is behind us.
+        let mut now = 1_000;
+        for _ in 0..4 {
+            messages(&mut policy, 8, now);
+            now = policy.next_deadline().expect("pending").as_millis();
+            policy.handle_committed(at(now));
+            now += 2;
+        }
+        assert_eq!(policy.window(), 8);
+        messages(&mut policy, 8, now);
+        assert_eq!(policy.next_deadline(), Some(at(now + 5)), "no stall any more");
+    }
+
+    #[test]
+    fn nothing_to_commit_means_no_deadline_and_a_failure_is_retried_later() {
+        let mut policy = policy();
+        assert_eq!(policy.next_deadline(), None);
+        policy.handle_change(at(5));
+        policy.handle_failed(at(1_005), Span::from_secs(2));
+        assert_eq!(policy.next_deadline(), Some(at(3_005)));
+        policy.handle_committed(at(3_005));
+        assert_eq!(policy.next_deadline(), None);
+    }
+}

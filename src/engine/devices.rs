@@ -1,0 +1,145 @@
+//! The devices of one stream: a slot each, found by name.
+
+use core::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+
+use crate::model::ids::DeviceId;
+use crate::model::time::EventTime;
+
+use super::timers::LiveTime;
+use super::watermark::Watermark;
+use super::window::pane::Pane;
+
+/// Event-time progress and open windows of one device.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    /// Its own watermark (scope `device`).
+    pub watermark: Watermark,
+    /// Highest accepted event time.
+    pub newest: Option<EventTime>,
+    /// When its silence makes it idle; `NEVER` when it is idle.
+    pub idle_at: LiveTime,
+    /// The stream's idle timers hold its one entry.
+    pub has_timer: bool,
+    /// Changed since the last commit.
+    pub dirty: bool,
+    /// The watermark at which the next of its panes fires or expires.
+    pub due: EventTime,
+    /// Open windows, ordered by (window, start).
+    pub panes: Vec<Pane>,
+}
+
+/// Slots in order of first appearance. Iteration is over slots, so that no
+/// output depends on hashing.
+#[derive(Clone, Debug)]
+pub(super) struct DeviceTable {
+    names: Vec<DeviceId>,
+    slots: Vec<Device>,
+    index: HashTable<u32>,
+    hasher: FixedState,
+}
+
+impl Default for DeviceTable {
+    fn default() -> DeviceTable {
+        DeviceTable {
+            names: Vec::new(),
+            slots: Vec::new(),
+            index: HashTable::new(),
+            // A fixed seed: nothing iterates the index, and the number of
+            // devices is bounded, so that chosen names cannot slow it down much.
+            hasher: FixedState::with_seed(0x7469_6465_6761_7465),
+        }
+    }
+}
+
+impl DeviceTable {
+    /// Devices known.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slot of a device, if it is known.
+    #[inline]
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(name);
+        self.index.find(hash, |slot| self.names[*slot as usize].as_str() == name).copied()
+    }
+
+    /// Gives a new device its slot. The caller has looked for it and has
+    /// checked the bound.
+    pub(super) fn add(&mut self, name: DeviceId) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
+        let hash = self.hasher.hash_one(name.as_str());
+        self.names.push(name);
+        self.slots.push(Device {
+            watermark: Watermark::default(),
+            newest: None,
+            idle_at: LiveTime::NEVER,
+            has_timer: false,
+            dirty: false,
+            due: EventTime::MAX,
+            panes: Vec::new(),
+        });
+        let names = &self.names;
+        let hasher = &self.hasher;
+        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(names[*slot as usize].as_str()));
+        slot
+    }
+
+    /// The name in a slot.
+    pub(super) fn name(&self, slot: u32) -> &DeviceId {
+        &self.names[slot as usize]
+    }
+
+    /// The device in a slot that [`DeviceTable::find`] or [`DeviceTable::add`] gave.
+    #[inline]
+    pub(super) fn get(&self, slot: u32) -> &Device {
+        &self.slots[slot as usize]
+    }
+
+    /// As [`DeviceTable::get`], to change it.
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: u32) -> &mut Device {
+        &mut self.slots[slot as usize]
+    }
+
+    /// All slots, in order of first appearance.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &DeviceId, &Device)> {
+        (0_u32..).zip(&self.names).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
+    }
+}
+
+impl Device {
+    /// Where the pane of that window is, or where it belongs.
+    #[inline]
+    pub(super) fn pane_position(&self, window: u8, start: EventTime) -> Result<usize, usize> {
+        // The newest window is asked for nearly always.
+        match self.panes.last() {
+            None => Err(0),
+            Some(last) if (last.window, last.start) == (window, start) => Ok(self.panes.len() - 1),
+            Some(last) if (last.window, last.start) < (window, start) => Err(self.panes.len()),
+            Some(_) => self.panes.binary_search_by_key(&(window, start), |pane| (pane.window, pane.start)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_found_by_name_and_kept_in_order_of_appearance() {
+        let mut table = DeviceTable::default();
+        for number in 0..1_000_u32 {
+            let name = DeviceId::new(&format!("device-{number}")).expect("valid");
+            assert_eq!(table.find(name.as_str()), None);
+            assert_eq!(table.add(name), number);
+        }
+        for number in 0..1_000_u32 {
+            assert_eq!(table.find(&format!("device-{number}")), Some(number));
+        }
+        assert!(table.slots().map(|(slot, ..)| slot).eq(0..1_000));
+    }
+}

@@ -1,0 +1,284 @@
+//! Commit, then act. Owns the engine and its store, and is the only place where
+//! a [`Step`] is carried out.
+//!
+//! Pure but for the store behind its trait: the simulator drives this very code
+//! with a disk that crashes and a broker that repeats itself.
+//!
+//! [`Step`]: super::step::Step
+
+use crate::model::time::{Now, ProcTime, Span};
+
+use super::commit_policy::CommitPolicy;
+use super::spec::PipelineSpec;
+use super::status::Status;
+use super::step::{Effect, Event};
+use super::store::{Loaded, Store, StoreError};
+use super::{Canary, Engine};
+
+/// Pause after a failed write, doubled up to [`RETRY_MAX`].
+const RETRY_MIN: Span = Span::from_secs(1);
+/// Longest pause between two tries to write.
+const RETRY_MAX: Span = Span::from_secs(30);
+
+/// Runs one engine on one store.
+#[derive(Debug)]
+pub struct Driver<S: Store> {
+    engine: Engine,
+    store: S,
+    policy: CommitPolicy,
+    snapshot_interval: Span,
+    /// No page may follow before a snapshot is durable.
+    snapshot_needed: bool,
+    snapshot_at: Option<ProcTime>,
+    failure: Option<Failure>,
+    writes: Vec<u8>,
+    commits: u64,
+    snapshots: u64,
+}
+
+/// A store that does not take our writes.
+#[derive(Clone, Debug)]
+struct Failure {
+    reason: String,
+    pause: Span,
+}
+
+/// What the driver knows about durability.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct StorageStatus {
+    /// Why commits fail at the moment; null: they do not.
+    pub failure: Option<String>,
+    /// Pages made durable since the start.
+    pub commits: u64,
+    /// Snapshots since the start.
+    pub snapshots: u64,
+    /// Bytes handed to the medium since the start.
+    pub bytes_written: u64,
+    /// Messages taken in and not acknowledged.
+    pub unacknowledged: usize,
+    /// The broker's in-flight window as learned.
+    pub broker_window: usize,
+}
+
+impl<S: Store> Driver<S> {
+    /// Restores what the store holds, fits it to `pipeline`, re-arms every deadline.
+    ///
+    /// # Errors
+    /// When the store cannot be read at all. Damage is no error: what can be
+    /// used is used, an alarm is queued, and the epoch rises.
+    pub fn start(pipeline: PipelineSpec, mut store: S, now: Now) -> Result<Driver<S>, StoreError> {
+        let loaded = store.load()?;
+        let policy = CommitPolicy::new(pipeline.commit.interval);
+        let snapshot_interval = pipeline.commit.snapshot_interval;
+        let (engine, snapshot_needed) = restore(pipeline, loaded, now);
+        let mut driver = Driver {
+            engine,
+            store,
+            policy,
+            snapshot_interval,
+            snapshot_needed,
+            snapshot_at: None,
+            failure: None,
+            writes: Vec::new(),
+            commits: 0,
+            snapshots: 0,
+        };
+        if driver.snapshot_needed
+            && let Err(error) = driver.take_snapshot(now)
+        {
+            driver.note_failure(now, &error);
+        }
+        Ok(driver)
+    }
+
+    /// Takes one input in. Never writes, never acts.
+    pub fn handle(&mut self, now: Now, event: Event<'_>) {
+        let unacknowledged = self.engine.uncommitted_messages();
+        self.engine.handle(now, event);
+        if self.engine.uncommitted_messages() > unacknowledged {
+            self.policy.handle_message(now.proc);
+        } else if !self.engine.is_committed() {
+            self.policy.handle_change(now.proc);
+        }
+    }
+
+    /// Does what is due: commits, and then performs what that allows.
+    pub fn advance(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        if self.engine.next_deadline().is_some_and(|at| at <= now.proc) {
+            self.handle(now, Event::Tick);
+        }
+        if self.policy.is_due(now.proc) {
+            self.commit(now, perform);
+        }
+        if self.failure.is_none() && self.snapshot_is_due(now.proc) {
+            // A failure here costs nothing yet: pages go on behind the old one.
+            if let Err(error) = self.take_snapshot(now) {
+                self.note_failure(now, &error);
+            }
+        }
+        while let Some(batch) = self.engine.next_batch() {
+            perform(Effect::Publish(batch));
+        }
+    }
+
+    /// When [`Driver::advance`] next has something to do without a new input.
+    pub fn next_deadline(&self) -> Option<ProcTime> {
+        let snapshot = self.snapshot_at.filter(|_| self.failure.is_none());
+        [self.engine.next_deadline(), self.policy.next_deadline(), snapshot].into_iter().flatten().min()
+    }
+
+    /// The last commit and a snapshot, so that the next start is quick.
+    pub fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        self.commit(now, perform);
+        if self.failure.is_none()
+            && let Err(error) = self.take_snapshot(now)
+        {
+            self.note_failure(now, &error);
+        }
+    }
+
+    /// The engine, to look at.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The engine's part of the status document.
+    pub fn status(&self, now: Now) -> Status {
+        self.engine.status(now)
+    }
+
+    /// The store's part of it.
+    pub fn storage_status(&self) -> StorageStatus {
+        StorageStatus {
+            failure: self.failure.as_ref().map(|failure| failure.reason.clone()),
+            commits: self.commits,
+            snapshots: self.snapshots,
+            bytes_written: self.store.bytes_written(),
+            unacknowledged: self.engine.uncommitted_messages(),
+            broker_window: self.policy.window(),
+        }
+    }
+
+    /// Ends the run and gives the store back, as a crash would: nothing is written.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    #[doc(hidden)]
+    pub fn set_canary(&mut self, canary: Canary) {
+        self.engine.set_canary(canary);
+    }
+
+    #[doc(hidden)]
+    pub fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    fn commit(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        let step = self.engine.step(now, core::mem::take(&mut self.writes));
+        if self.engine.canary() == Some(Canary::AckBeforeCommit) {
+            step.effects.iter().cloned().for_each(&mut *perform);
+        }
+        let result = if step.writes.is_empty() {
+            Ok(())
+        } else if self.snapshot_needed {
+            self.take_snapshot(now)
+        } else {
+            match self.store.commit(&step.writes) {
+                Err(StoreError::SnapshotDue) => self.take_snapshot(now),
+                result => result,
+            }
+        };
+        match result {
+            Ok(()) => {
+                self.engine.mark_committed();
+                self.policy.handle_committed(now.proc);
+                self.commits += 1;
+                if self.failure.take().is_some() {
+                    tracing::info!("storage works again");
+                }
+                if self.snapshot_at.is_none() {
+                    self.snapshot_at = Some(now.proc + self.snapshot_interval);
+                }
+                step.effects.into_iter().for_each(perform);
+            }
+            Err(error) => self.note_failure(now, &error),
+        }
+        self.writes = step.writes;
+    }
+
+    fn snapshot_is_due(&self, now: ProcTime) -> bool {
+        // Not while changes wait: they would have to be written twice.
+        (self.store.wants_snapshot() || self.snapshot_at.is_some_and(|at| at <= now))
+            && self.policy.next_deadline().is_none_or(|at| at > now)
+    }
+
+    /// A snapshot holds everything, so that nothing waits for a commit behind it
+    /// but the acknowledgements.
+    fn take_snapshot(&mut self, now: Now) -> Result<(), StoreError> {
+        let state = self.engine.snapshot(now);
+        self.store.snapshot(&state)?;
+        self.store.witness(self.engine.outbox().epoch())?;
+        self.snapshot_needed = false;
+        self.snapshot_at = None;
+        self.snapshots += 1;
+        Ok(())
+    }
+
+    fn note_failure(&mut self, now: Now, error: &StoreError) {
+        let pause = match &self.failure {
+            Some(failure) => Span::from_millis(failure.pause.as_millis().saturating_mul(2)).min(RETRY_MAX),
+            None => RETRY_MIN,
+        };
+        if self.failure.is_none() {
+            tracing::error!(%error, "storage does not take writes; acknowledgements are withheld");
+        }
+        self.failure = Some(Failure { reason: error.to_string(), pause });
+        self.policy.handle_change(now.proc);
+        self.policy.handle_failed(now.proc, pause);
+    }
+}
+
+/// The engine as the store remembers it, and whether a snapshot has to come
+/// before the next page.
+fn restore(pipeline: PipelineSpec, loaded: Loaded, now: Now) -> (Engine, bool) {
+    let mut damage = loaded.damage;
+    let restored = loaded.snapshot.as_deref().and_then(|bytes| {
+        let engine = Engine::read_snapshot(&pipeline, bytes);
+        engine.inspect_err(|_| damage.push("the snapshot cannot be read by this version".to_owned())).ok()
+    });
+    let fresh = restored.is_none();
+    let mut engine = restored.unwrap_or_else(|| Engine::new(pipeline.clone()));
+    if !fresh {
+        for (number, page) in loaded.pages.iter().enumerate() {
+            // Applied to a copy of nothing: a page that fails half-way leaves the
+            // engine unusable, so the pages before it are read again without it.
+            if engine.apply_page(page).is_err() {
+                damage.push(format!("page {number} of {} cannot be read", loaded.pages.len()));
+                engine = replay(&pipeline, loaded.snapshot.as_deref(), &loaded.pages[..number]);
+                break;
+            }
+        }
+    } else if !loaded.pages.is_empty() {
+        damage.push("pages without a snapshot".to_owned());
+    }
+    let changed = engine.fit(pipeline, now);
+    let lost = !damage.is_empty();
+    if fresh || lost {
+        engine.start_epoch(now, loaded.epoch_floor, lost);
+    }
+    for text in &damage {
+        tracing::error!(%text, "state was damaged");
+        engine.raise_alarm(now, "state_damaged", text);
+    }
+    (engine, fresh || changed || lost)
+}
+
+fn replay(pipeline: &PipelineSpec, snapshot: Option<&[u8]>, pages: &[Vec<u8>]) -> Engine {
+    let restored = snapshot.and_then(|bytes| {
+        let mut engine = Engine::read_snapshot(pipeline, bytes).ok()?;
+        pages.iter().try_for_each(|page| engine.apply_page(page)).ok()?;
+        Some(engine)
+    });
+    restored.unwrap_or_else(|| Engine::new(pipeline.clone()))
+}

@@ -1,0 +1,105 @@
+//! From engine state to outbox rows: which lane, which fields, which revision.
+
+use crate::model::ids::FieldIx;
+use crate::model::record::{Record, TimeSource};
+use crate::model::time::{EventTime, Now, Span};
+
+use super::aggregate::Accumulator;
+use super::fields::FieldTable;
+use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_late, write_pane};
+use super::outbox::{LaneKind, Outbox};
+use super::spec::{StreamSpec, WindowSpec};
+use super::watermark::Watermark;
+use super::window::pane::Pane;
+use super::window::starting_at;
+
+/// What an emission needs beside the state.
+#[derive(Debug)]
+pub(super) struct Emit<'a> {
+    /// The clocks at this input.
+    pub now: Now,
+    /// Where it goes.
+    pub outbox: &'a mut Outbox,
+    /// Without an uplink, panes are backlog from the start.
+    pub uplink_up: bool,
+    /// Windows that start before this may have lost records.
+    pub partial_before: Option<EventTime>,
+    /// See `Canary::RepeatRevisions`.
+    pub repeat_revisions: bool,
+}
+
+/// Emits a pane under its next revision.
+pub(super) fn emit_pane(
+    out: &mut Emit<'_>,
+    stream: &StreamSpec,
+    fields: &FieldTable,
+    device: &str,
+    pane: &mut Pane,
+    kind: PaneKind,
+    watermark: Watermark,
+) {
+    let spec = &stream.windows[usize::from(pane.window)];
+    let interval = starting_at(spec.kind, pane.start);
+    let lane = match kind {
+        _ if !out.uplink_up => LaneKind::Backlog,
+        PaneKind::OnTime | PaneKind::Idle => LaneKind::Live,
+        PaneKind::Late => LaneKind::Update,
+    };
+    let row = PaneRow {
+        stream: stream.name.as_str(),
+        window: spec.name.as_str(),
+        key: device,
+        start: interval.start,
+        end: interval.end,
+        pane: kind,
+        revision: pane.revision,
+        watermark: watermark.time(),
+        count: pane.count,
+        source: if pane.receive_time { TimeSource::Receive } else { TimeSource::Device },
+        quality: out.now.quality,
+        partial: pane.partial,
+    };
+    let shown = &*pane;
+    let width = spec.aggregates.len();
+    let results = shown.fields().map(|field| (name_of(fields, field), finish(shown.field(field, width))));
+    out.outbox.push(lane, |bytes| {
+        write_pane(bytes, &row, &spec.aggregates, shown.present.count_ones(), results);
+    });
+    if !out.repeat_revisions {
+        pane.revision = pane.revision.saturating_add(1);
+    }
+    pane.unseen = false;
+}
+
+/// Emits a record that no window took. `window`: the one that was asked.
+pub(super) fn emit_late(
+    out: &mut Emit<'_>,
+    stream: &StreamSpec,
+    window: Option<&WindowSpec>,
+    fields: &FieldTable,
+    record: &Record<'_>,
+    reason: LateReason,
+    lag: Span,
+) {
+    let row = LateRow {
+        stream: stream.name.as_str(),
+        window: window.map_or("", |window| window.name.as_str()),
+        key: record.device,
+        event: record.at,
+        received: out.now.wall,
+        reason,
+        lag,
+        source: record.source,
+        quality: out.now.quality,
+    };
+    let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
+    out.outbox.push(LaneKind::Late, |bytes| write_late(bytes, &row, values));
+}
+
+fn finish(accumulators: &[Accumulator]) -> impl Iterator<Item = f64> {
+    accumulators.iter().map(|accumulator| accumulator.finish().unwrap_or(f64::NAN))
+}
+
+fn name_of(fields: &FieldTable, field: FieldIx) -> &str {
+    fields.name(field).expect("a record's fields come from this table").as_str()
+}

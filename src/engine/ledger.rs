@@ -1,0 +1,131 @@
+//! The books: every record ends in exactly one place.
+//!
+//! Per stream: `received = rejected + duplicate + future + ignored + accepted`.
+//! Per window of the stream: `accepted = open + on_time + late_update +
+//! side_output + dropped`. The unit is the record; a message that cannot be
+//! decoded counts as one.
+
+use crate::model::record::RejectReason;
+
+use super::wire::{Damaged, Reader, put_u64};
+
+/// Books of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamLedger {
+    /// Everything that arrived, redeliveries aside.
+    pub received: u64,
+    /// By reason, in the order of [`RejectReason::ALL`].
+    pub rejected: [u64; RejectReason::ALL.len()],
+    /// Dropped by `dedup`.
+    pub duplicate: u64,
+    /// Later than the clock allows; whole in lane `late`.
+    pub future: u64,
+    /// Retained messages that are state, not events.
+    pub ignored: u64,
+    /// Taken into the windows.
+    pub accepted: u64,
+
+    /// Outside the balance: messages recognised as delivered before.
+    pub redelivered: u64,
+    /// Outside the balance: records that came at `QoS` 0, without any promise.
+    pub unprotected: u64,
+    /// Outside the balance: fields that accepted records had to leave behind.
+    pub fields_left_out: u64,
+}
+
+/// Books of one window definition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowLedger {
+    /// Records of the stream since this window was defined.
+    pub accepted: u64,
+    /// In windows that have not fired.
+    pub open: u64,
+    /// First published by a pane that the watermark fired.
+    pub on_time: u64,
+    /// First published by an update within allowed lateness.
+    pub late_update: u64,
+    /// Beyond allowed lateness, or beyond a bound on open windows: published raw.
+    pub side_output: u64,
+    /// Beyond allowed lateness with `late = "drop"`.
+    pub dropped: u64,
+}
+
+impl StreamLedger {
+    /// Counts a record or message that could not be used.
+    pub fn reject(&mut self, reason: RejectReason) {
+        self.received += 1;
+        self.rejected[reason as usize] += 1;
+    }
+
+    /// Sum over the reasons.
+    pub fn rejected_total(&self) -> u64 {
+        self.rejected.iter().sum()
+    }
+
+    /// True when every record that arrived is in exactly one place.
+    pub fn balances(&self) -> bool {
+        self.received == self.rejected_total() + self.duplicate + self.future + self.ignored + self.accepted
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        put_u64(out, self.rejected.len() as u64);
+        for count in self.rejected {
+            put_u64(out, count);
+        }
+        for count in [
+            self.received,
+            self.duplicate,
+            self.future,
+            self.ignored,
+            self.accepted,
+            self.redelivered,
+            self.unprotected,
+            self.fields_left_out,
+        ] {
+            put_u64(out, count);
+        }
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<StreamLedger, Damaged> {
+        let mut ledger = StreamLedger::default();
+        let reasons: usize = reader.uint()?;
+        for index in 0..reasons {
+            let count = reader.u64()?;
+            // Reasons are append-only: an older state has fewer of them.
+            *ledger.rejected.get_mut(index).ok_or(Damaged)? = count;
+        }
+        ledger.received = reader.u64()?;
+        ledger.duplicate = reader.u64()?;
+        ledger.future = reader.u64()?;
+        ledger.ignored = reader.u64()?;
+        ledger.accepted = reader.u64()?;
+        ledger.redelivered = reader.u64()?;
+        ledger.unprotected = reader.u64()?;
+        ledger.fields_left_out = reader.u64()?;
+        Ok(ledger)
+    }
+}
+
+impl WindowLedger {
+    /// True when every accepted record is in exactly one place.
+    pub fn balances(&self) -> bool {
+        self.accepted == self.open + self.on_time + self.late_update + self.side_output + self.dropped
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for count in [self.accepted, self.open, self.on_time, self.late_update, self.side_output, self.dropped] {
+            put_u64(out, count);
+        }
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<WindowLedger, Damaged> {
+        Ok(WindowLedger {
+            accepted: reader.u64()?,
+            open: reader.u64()?,
+            on_time: reader.u64()?,
+            late_update: reader.u64()?,
+            side_output: reader.u64()?,
+            dropped: reader.u64()?,
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! A medium in memory: [`MemorySlots`] under the [`Ring`]. PURE.
+//!
+//! Replay uses it as a plain store. Tests and the simulator use it as a disk
+//! that behaves badly on purpose, and the same way for the same seed:
+//!
+//! - [`crash_after`](MemorySlots::crash_after) cuts the power at the n-th write
+//!   or sync. From then on everything fails, until [`reopen`](MemorySlots::reopen)
+//!   gives what survived: each value written since the last sync is kept, lost
+//!   or torn, independently of the others.
+//! - [`fail_at`](MemorySlots::fail_at) lets one write or sync fail. After a
+//!   failed sync the unsynced values are kept, lost or torn at once, and no
+//!   later sync brings them back, as with a real kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ring::slots::{SlotError, SlotId, Slots};
+use super::ring::{Packing, Ring};
+
+/// The engine's store when nothing has to survive.
+pub type MemoryStore = Ring<MemorySlots>;
+
+/// An empty store in memory, without faults.
+pub fn memory_store() -> MemoryStore {
+    Ring::new(MemorySlots::new(0), Packing::NONE)
+}
+
+/// Slots in memory that can crash, tear and fail.
+#[derive(Clone, Debug)]
+pub struct MemorySlots {
+    /// What a reader sees now.
+    current: BTreeMap<SlotId, Vec<u8>>,
+    /// The values before the writes since the last sync (`None`: unwritten),
+    /// in the order of those writes.
+    unsynced: Vec<(SlotId, Option<Vec<u8>>)>,
+    random: SplitMix,
+    operations: u64,
+    crash_at: Option<u64>,
+    fault: Option<(u64, SlotError)>,
+}
+
+impl MemorySlots {
+    /// An empty medium. `seed` decides what a crash does to unsynced values.
+    #[must_use]
+    pub fn new(seed: u64) -> MemorySlots {
+        MemorySlots {
+            current: BTreeMap::new(),
+            unsynced: Vec::new(),
+            random: SplitMix(seed),
+            operations: 0,
+            crash_at: None,
+            fault: None,
+        }
+    }
+
+    /// Cuts the power at the `n`-th write or sync from now (from 1): it and
+    /// everything after it fails, until [`reopen`](Self::reopen).
+    pub fn crash_after(&mut self, n: u64) {
+        self.crash_at = Some(self.operations + n);
+    }
+
+    /// Lets the `n`-th write or sync from now (from 1) fail with `error`.
+    pub fn fail_at(&mut self, n: u64, error: SlotError) {
+        self.fault = Some((self.operations + n, error));
+    }
+
+    /// True when the power is off.
+    pub fn crashed(&self) -> bool {
+        self.crash_at.is_some_and(|at| self.operations >= at)
+    }
+
+    /// Writes and syncs so far, to aim `crash_after` at every one of them.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// The medium after a power cut (now, or when it crashed): what was synced,
+    /// and of the rest whatever the seed decides. No faults are pending.
+    #[must_use]
+    pub fn reopen(mut self) -> MemorySlots {
+        self.settle();
+        MemorySlots { crash_at: None, fault: None, ..self }
+    }
+
+    /// The value in a slot, to damage it as a bad medium would.
+    pub fn value_mut(&mut self, slot: SlotId) -> Option<&mut Vec<u8>> {
+        self.current.get_mut(&slot)
+    }
+
+    /// Every slot that holds something, in order.
+    pub fn slots(&self) -> impl Iterator<Item = SlotId> {
+        self.current.keys().copied()
+    }
+
+    /// Loses a value without a trace.
+    pub fn remove(&mut self, slot: SlotId) {
+        self.current.remove(&slot);
+    }
+
+    /// Decides the fate of every unsynced write. The newest goes first: only when
+    /// it is lost, the value that the write before it left is in question.
+    fn settle(&mut self) {
+        let mut settled = BTreeSet::new();
+        while let Some((slot, old)) = self.unsynced.pop() {
+            if settled.contains(&slot) {
+                continue;
+            }
+            match self.random.below(4) {
+                0 | 1 => _ = settled.insert(slot),
+                2 => self.put_back(slot, old),
+                _ => {
+                    let torn = self.tear(slot, old);
+                    self.put_back(slot, Some(torn));
+                    settled.insert(slot);
+                }
+            }
+        }
+    }
+
+    fn put_back(&mut self, slot: SlotId, old: Option<Vec<u8>>) {
+        match old {
+            Some(value) => self.current.insert(slot, value),
+            None => self.current.remove(&slot),
+        };
+    }
+
+    /// The start of the new value, then the rest of the old one or nothing.
+    fn tear(&mut self, slot: SlotId, old: Option<Vec<u8>>) -> Vec<u8> {
+        let mut torn = self.current.get(&slot).cloned().unwrap_or_default();
+        let keep = self.random.below(torn.len() as u64 + 1);
+        torn.truncate(usize::try_from(keep).expect("at most the length of a Vec"));
+        if self.random.below(2) == 0
+            && let Some(rest) = old.as_deref().and_then(|old| old.get(torn.len()..))
+        {
+            torn.extend_from_slice(rest);
+        }
+        torn
+    }
+
+    /// Counts an operation and says whether it fails.
+    fn operate(&mut self) -> Result<(), SlotError> {
+        if self.crashed() {
+            return Err(SlotError::Failed("the power is off".into()));
+        }
+        self.operations += 1;
+        if self.crashed() {
+            return Err(SlotError::Failed("the power goes off".into()));
+        }
+        match self.fault.take_if(|(at, _)| *at <= self.operations) {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Slots for MemorySlots {
+    fn read(&mut self, slot: SlotId, into: &mut Vec<u8>) -> Result<bool, SlotError> {
+        into.clear();
+        let Some(value) = self.current.get(&slot) else { return Ok(false) };
+        into.extend_from_slice(value);
+        Ok(true)
+    }
+
+    fn write(&mut self, slot: SlotId, value: &[u8]) -> Result<(), SlotError> {
+        let was_off = self.crashed();
+        let result = self.operate();
+        // A write that fails may still have reached the medium; one that was
+        // refused for want of space has not, nor one after the power cut.
+        if !was_off && result != Err(SlotError::Full) {
+            let old = self.current.insert(slot, value.to_vec());
+            self.unsynced.push((slot, old));
+        }
+        result
+    }
+
+    fn sync(&mut self) -> Result<(), SlotError> {
+        let result = self.operate();
+        if result.is_ok() {
+            self.unsynced.clear();
+        } else if !self.crashed() {
+            self.settle();
+        }
+        result
+    }
+}
+
+/// Steele, Lea and Flood's splitmix64: enough randomness for faults, in a line.
+#[derive(Clone, Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::ring::slots::{Set, SlotKind};
+
+    fn slot(index: u16) -> SlotId {
+        SlotId { set: Set::A, kind: SlotKind::Page, index }
+    }
+
+    fn read(slots: &mut MemorySlots, index: u16) -> Option<Vec<u8>> {
+        let mut value = Vec::new();
+        slots.read(slot(index), &mut value).unwrap().then_some(value)
+    }
+
+    #[test]
+    fn a_crash_keeps_what_was_synced_and_leaves_the_rest_to_the_seed() {
+        let mut outcomes = std::collections::BTreeSet::new();
+        for seed in 0..64 {
+            let mut slots = MemorySlots::new(seed);
+            slots.write(slot(0), b"old").unwrap();
+            slots.sync().unwrap();
+            slots.write(slot(0), b"newer").unwrap();
+            slots.write(slot(1), b"x").unwrap();
+            slots.crash_after(1);
+            slots.sync().unwrap_err();
+            slots.sync().unwrap_err();
+            slots.write(slot(2), b"never").unwrap_err();
+            assert!(slots.crashed());
+
+            let mut slots = slots.reopen();
+            assert_eq!(read(&mut slots, 2), None);
+            outcomes.insert((read(&mut slots, 0).unwrap(), read(&mut slots, 1)));
+            slots.sync().expect("the power is back");
+        }
+        let kept_and_lost = (b"newer".to_vec(), None);
+        let lost_and_kept = (b"old".to_vec(), Some(b"x".to_vec()));
+        assert!(outcomes.contains(&kept_and_lost) && outcomes.contains(&lost_and_kept), "{outcomes:?}");
+        assert!(outcomes.iter().any(|(first, _)| first != b"old" && first != b"newer"), "one is torn");
+    }
+
+    #[test]
+    fn an_injected_fault_hits_one_operation_only() {
+        let mut slots = MemorySlots::new(1);
+        slots.fail_at(2, SlotError::Full);
+        slots.write(slot(0), b"a").unwrap();
+        assert_eq!(slots.write(slot(0), b"b"), Err(SlotError::Full));
+        assert_eq!(read(&mut slots, 0).unwrap(), b"a", "a refused write changes nothing");
+        slots.write(slot(0), b"c").unwrap();
+        slots.sync().unwrap();
+        assert_eq!(read(&mut slots, 0).unwrap(), b"c");
+    }
+}

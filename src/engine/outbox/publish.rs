@@ -1,0 +1,154 @@
+//! From rows to published batches and back: what is in flight, what comes next,
+//! what an acknowledgement or a lost connection means.
+
+use std::collections::VecDeque;
+
+use super::lane::Progress;
+use super::row::{self, Row};
+use super::{LaneKind, Outbox, state};
+use crate::engine::encode::{self, Envelope};
+use crate::engine::step::{Batch, BatchId};
+use crate::engine::wire::put_u64;
+use crate::model::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UPLINK_WINDOW};
+
+/// Batches published and not acknowledged, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InFlight {
+    batches: VecDeque<Sent>,
+    next_id: u64,
+    late_had_its_turn: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    id: BatchId,
+    kind: LaneKind,
+    epoch: u64,
+    first_seq: u64,
+    last_seq: u64,
+}
+
+impl Outbox {
+    /// The next batch to publish, marked as in flight. `None` when the window is
+    /// full or nothing durable waits.
+    pub fn next_batch(&mut self, envelope: &Envelope<'_>) -> Option<Batch> {
+        if self.in_flight.batches.len() >= UPLINK_WINDOW {
+            return None;
+        }
+        let kind = self.next_lane()?;
+        let order_end = self.order_end(kind);
+        let lane = &mut self.lanes[kind as usize];
+        let first = lane.first_queued()?;
+        let epoch = lane.entries()[first].epoch;
+        let mut bytes = 0;
+        let run = lane.entries().iter().skip(first).take(BATCH_RECORDS_MAX).take_while(|entry| {
+            bytes += entry.len();
+            entry.progress == Progress::Queued
+                && entry.epoch == epoch
+                && entry.order < order_end
+                && (bytes <= BATCH_BYTES_MAX || bytes == entry.len())
+        });
+        let count = run.count();
+        let past = first + count;
+        let rows = lane.entries().range(first..past).map(|entry| {
+            let row = row::read(lane.row(entry)).expect("rows are written by the outbox");
+            (entry.seq, row)
+        });
+        let payload = encode::json::envelope(envelope, epoch, kind, rows);
+        let (first_seq, last_seq) = (lane.entries()[first].seq, lane.entries()[past - 1].seq);
+        for index in first..past {
+            *lane.progress_mut(index) = Progress::InFlight;
+        }
+        let id = BatchId(self.in_flight.next_id);
+        self.in_flight.next_id += 1;
+        self.in_flight.batches.push_back(Sent { id, kind, epoch, first_seq, last_seq });
+        self.in_flight.late_had_its_turn = kind == LaneKind::Late;
+        let records = u32::try_from(count).expect("a batch is bounded");
+        Some(Batch { id, topic: envelope.topic(kind), payload, records })
+    }
+
+    /// The cloud's broker has a batch: its rows are gone. An unknown id is one of
+    /// a connection that was given up; its rows are being sent again.
+    pub fn handle_ack(&mut self, id: BatchId) {
+        let Some(at) = self.in_flight.batches.iter().position(|sent| sent.id == id) else { return };
+        let sent = self.in_flight.batches.remove(at).expect("just found");
+        self.ack(sent.kind, sent.epoch, sent.first_seq, sent.last_seq);
+        self.log_len += 1;
+        self.log.extend_from_slice(&[state::OP_ACK, sent.kind as u8]);
+        for number in [sent.epoch, sent.first_seq, sent.last_seq] {
+            put_u64(&mut self.log, number);
+        }
+    }
+
+    /// The uplink is gone: what was in flight waits again, in its old place.
+    pub fn handle_down(&mut self) {
+        self.in_flight.batches.clear();
+        for lane in &mut self.lanes {
+            lane.requeue();
+        }
+    }
+
+    /// Batches in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.batches.len()
+    }
+
+    /// Marks the rows of `kind` in the range as acknowledged.
+    pub(super) fn ack(&mut self, kind: LaneKind, epoch: u64, first_seq: u64, last_seq: u64) {
+        let lane = &mut self.lanes[kind as usize];
+        let first = lane.entries().partition_point(|entry| (entry.epoch, entry.seq) < (epoch, first_seq));
+        let past = lane.entries().partition_point(|entry| (entry.epoch, entry.seq) <= (epoch, last_seq));
+        for index in first..past {
+            let entry = lane.entries()[index];
+            if entry.progress != Progress::Acked {
+                let is_gap = matches!(row::read(lane.row(&entry)), Ok(Row::Gap(_)));
+                self.ledger[kind as usize].acked += u64::from(!is_gap);
+                *lane.progress_mut(index) = Progress::Acked;
+            }
+        }
+        lane.drop_acked();
+    }
+
+    /// Alarms first; `late` in turns with the lanes that share one order.
+    fn next_lane(&mut self) -> Option<LaneKind> {
+        let mut ready = [None; LaneKind::ALL.len()];
+        for kind in LaneKind::ALL {
+            ready[kind as usize] = self.first_durable(kind);
+        }
+        if ready[LaneKind::Alarm as usize].is_some() {
+            return Some(LaneKind::Alarm);
+        }
+        let ordered = [LaneKind::Live, LaneKind::Update, LaneKind::Backlog]
+            .into_iter()
+            .filter_map(|kind| Some((ready[kind as usize]?, kind)))
+            .min()
+            .map(|(_, kind)| kind);
+        let late = ready[LaneKind::Late as usize].map(|_| LaneKind::Late);
+        if self.in_flight.late_had_its_turn { ordered.or(late) } else { late.or(ordered) }
+    }
+
+    /// The order of the first row that waits and is durable.
+    fn first_durable(&mut self, kind: LaneKind) -> Option<u64> {
+        let durable = self.durable_order;
+        let lane = &mut self.lanes[kind as usize];
+        let first = lane.first_queued()?;
+        let order = lane.entries()[first].order;
+        (order < durable).then_some(order)
+    }
+
+    /// Where a batch of `kind` has to end, so that the lanes which share one
+    /// order are not sent past each other.
+    fn order_end(&mut self, kind: LaneKind) -> u64 {
+        let mut end = self.durable_order;
+        if matches!(kind, LaneKind::Live | LaneKind::Update | LaneKind::Backlog) {
+            for other in [LaneKind::Live, LaneKind::Update, LaneKind::Backlog] {
+                if other != kind
+                    && let Some(order) = self.first_durable(other)
+                {
+                    end = end.min(order);
+                }
+            }
+        }
+        end
+    }
+}

@@ -1,0 +1,219 @@
+//! From stored bytes to a running engine under the configuration of today.
+//!
+//! A snapshot is read under the definitions that it carries, its pages are
+//! applied, and only then the result is fitted to the configuration: streams by
+//! name, windows by name and definition. What no longer has a definition is
+//! emitted as it is, marked `partial`, rather than lost.
+
+use crate::model::ids::FieldIx;
+use crate::model::time::{EventTime, Now};
+
+use super::Engine;
+use super::emit::{Emit, emit_pane};
+use super::fields::FieldTable;
+use super::outbox::Outbox;
+use super::outbox::row::PaneKind;
+use super::redelivery::Redelivery;
+use super::snapshot::{self, Definition};
+use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec};
+use super::stream::{Stream, due_of};
+use super::timers::LiveTime;
+use super::watermark::Watermark;
+use super::wire::Damaged;
+
+impl Engine {
+    /// Reads a snapshot. Returns the engine as it was, under the definitions of then.
+    ///
+    /// # Errors
+    /// [`Damaged`] when the bytes are not a snapshot of a known version.
+    pub(super) fn read_snapshot(spec: &PipelineSpec, bytes: &[u8]) -> Result<Engine, Damaged> {
+        let mut reader = snapshot::open(bytes)?;
+        let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), ..spec.clone() });
+        engine.partial_before = reader.time()?;
+        engine.redelivery = Redelivery::default();
+        engine.redelivery.read(&mut reader)?;
+        engine.outbox = Outbox::read_all(&mut reader, spec.outbox_bytes_max)?;
+        let template = spec.streams.first();
+        for _ in 0..reader.u64()? {
+            let definition = snapshot::read_definition(&mut reader)?;
+            let mut stream = Stream::new(spec_of(definition, spec).or(template.cloned()).ok_or(Damaged)?);
+            stream.fields = FieldTable::default();
+            snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
+            engine.streams.push(stream);
+        }
+        if reader.is_empty() { Ok(engine) } else { Err(Damaged) }
+    }
+
+    /// Applies a page on top.
+    ///
+    /// # Errors
+    /// [`Damaged`] when the bytes are not a page that follows.
+    pub(super) fn apply_page(&mut self, bytes: &[u8]) -> Result<(), Damaged> {
+        let mut reader = snapshot::open(bytes)?;
+        self.partial_before = reader.time()?;
+        self.redelivery.read(&mut reader)?;
+        self.outbox.apply_changes(&mut reader)?;
+        for stream in &mut self.streams {
+            if reader.u8()? == 1 {
+                snapshot::read_section(&mut reader, stream, LiveTime::default())?;
+            }
+        }
+        if reader.is_empty() { Ok(()) } else { Err(Damaged) }
+    }
+
+    /// Fits what was restored to the configuration. Returns true when anything
+    /// differs, so that the next pages need a new snapshot to refer to.
+    pub(super) fn fit(&mut self, spec: PipelineSpec, now: Now) -> bool {
+        let stored = core::mem::take(&mut self.streams);
+        let mut changed = stored.len() != spec.streams.len();
+        let mut streams: Vec<Option<Stream>> = spec.streams.iter().map(|_| None).collect();
+        for (place, mut old) in stored.into_iter().enumerate() {
+            let target = spec.streams.iter().position(|stream| stream.name == old.spec.name);
+            changed |= target != Some(place);
+            let wanted = target.map(|target| &spec.streams[target]);
+            changed |= wanted.is_none_or(|wanted| !same_definition(wanted, &old.spec));
+            let mut out =
+                Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
+            drain_undefined(&mut out, &mut old, wanted);
+            if let (Some(target), Some(wanted)) = (target, wanted) {
+                streams[target] = Some(fitted(old, wanted.clone()));
+            }
+        }
+        changed |= streams.iter().any(Option::is_none);
+        self.streams = streams
+            .into_iter()
+            .zip(&spec.streams)
+            .map(|(stream, wanted)| stream.unwrap_or_else(|| Stream::new(wanted.clone())))
+            .collect();
+        self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
+        self.spec = spec;
+        for stream in &mut self.streams {
+            rearm(stream);
+        }
+        changed
+    }
+}
+
+/// The spec under which stored state is read: the definition of then, and
+/// whatever else the stream has today.
+fn spec_of(definition: Definition, spec: &PipelineSpec) -> Option<StreamSpec> {
+    let today = spec.streams.iter().find(|stream| stream.name == definition.name).or(spec.streams.first())?;
+    let mut then = today.clone();
+    then.name = definition.name;
+    then.windows = definition.windows;
+    then.watermark.scope = definition.scope;
+    Some(then)
+}
+
+fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
+    let windows = |spec: &StreamSpec| {
+        spec.windows
+            .iter()
+            .map(|window| (window.name.clone(), window.kind, window.aggregates.clone()))
+            .collect::<Vec<_>>()
+    };
+    wanted.watermark.scope == stored.watermark.scope && windows(wanted) == windows(stored)
+}
+
+/// Where a stored window is among the wanted ones.
+fn window_target(stored: &StreamSpec, window: usize, wanted: &StreamSpec) -> Option<usize> {
+    let old = &stored.windows[window];
+    wanted
+        .windows
+        .iter()
+        .position(|new| new.name == old.name && new.kind == old.kind && new.aggregates == old.aggregates)
+}
+
+/// Emits the panes whose window is no longer defined, marked `partial`.
+fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) {
+    for slot in old.all_slots() {
+        let name = old.devices.name(slot).clone();
+        let watermark = old.watermark_of(slot);
+        let mut panes = core::mem::take(&mut old.devices.get_mut(slot).panes);
+        panes.retain_mut(|pane| {
+            let window = usize::from(pane.window);
+            let target = wanted.and_then(|wanted| window_target(&old.spec, window, wanted));
+            if target.is_none() && !pane.fired {
+                pane.partial = true;
+                emit_pane(out, &old.spec, &old.fields, name.as_str(), pane, PaneKind::OnTime, watermark);
+            }
+            target.is_some()
+        });
+        old.devices.get_mut(slot).panes = panes;
+    }
+}
+
+/// The stored stream under today's spec.
+fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
+    let mut books = vec![super::ledger::WindowLedger::default(); wanted.windows.len()];
+    let mut places = vec![0_u8; old.spec.windows.len()];
+    for (window, place) in places.iter_mut().enumerate() {
+        if let Some(target) = window_target(&old.spec, window, &wanted) {
+            books[target] = old.windows[window];
+            *place = u8::try_from(target).expect("limits::WINDOWS_MAX fits a byte");
+        }
+    }
+    let highest = old.devices.slots().map(|(_, _, device)| device.watermark).max().unwrap_or_default();
+    let shared = old.shared;
+    for slot in old.all_slots() {
+        let device = old.devices.get_mut(slot);
+        for pane in &mut device.panes {
+            pane.window = places[usize::from(pane.window)];
+        }
+        device.panes.sort_by_key(|pane| (pane.window, pane.start));
+        // A watermark never moves back, whatever its scope becomes.
+        if wanted.watermark.scope == Scope::Device {
+            device.watermark.raise(shared);
+        }
+    }
+    if wanted.watermark.scope == Scope::Shared {
+        old.shared.raise(highest);
+    } else {
+        old.shared = Watermark::default();
+    }
+    renumber_fields(&mut old, &wanted);
+    old.windows = books;
+    old.spec = wanted;
+    old
+}
+
+/// Gives the fields the places that the decoder of today expects: configured
+/// ones first, in their order. Panes keep fields that are configured no more.
+fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
+    let FormatSpec::Json(fields) = &wanted.format;
+    let mut table = FieldTable::new(fields);
+    // Full: values of a field without a place are dropped with it; only reached
+    // by a configuration that replaces more than `FIELDS_MAX` fields.
+    let places: Vec<_> = old.fields.names().iter().map(|name| table.intern(name.as_str())).collect();
+    let in_place = (0_u16..).zip(&places).all(|(place, new)| *new == Some(FieldIx(place)));
+    if !in_place {
+        for slot in old.all_slots() {
+            for pane in &mut old.devices.get_mut(slot).panes {
+                let aggregates = &wanted.windows[usize::from(pane.window)].aggregates;
+                pane.renumber(&places, aggregates);
+            }
+        }
+    }
+    old.fields = table;
+}
+
+/// Every deadline anew, from what was persisted.
+fn rearm(stream: &mut Stream) {
+    stream.open_panes = 0;
+    stream.due.clear();
+    for slot in stream.all_slots() {
+        let windows = &stream.spec.windows;
+        let device = stream.devices.get(slot);
+        let panes = device.panes.iter().map(|pane| due_of(pane, &windows[usize::from(pane.window)]));
+        let due = panes.min().unwrap_or(EventTime::MAX);
+        let idle_at = device.idle_at;
+        stream.open_panes += device.panes.len();
+        stream.set_due(slot, due);
+        if stream.spec.watermark.idle_timeout.is_none() {
+            stream.devices.get_mut(slot).idle_at = LiveTime::NEVER;
+        } else if idle_at != LiveTime::NEVER {
+            stream.arm_idle(slot, idle_at);
+        }
+    }
+    stream.mark_committed();
+}

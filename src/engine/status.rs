@@ -1,0 +1,213 @@
+//! What the agent says about itself. The books in here are the engine's own
+//! counters; nothing is computed to make them balance.
+
+use serde::Serialize;
+
+use crate::model::record::RejectReason;
+use crate::model::time::{Now, Span};
+
+use super::Engine;
+use super::ledger::{StreamLedger, WindowLedger};
+use super::outbox::LaneKind;
+use super::stream::Stream;
+
+/// The engine's part of the status document. Shape of version 1.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// Rises when state was lost.
+    pub epoch: u64,
+    /// Of the gateway's clock.
+    pub clock: &'static str,
+    /// True when all books balance.
+    pub balanced: bool,
+    /// In the order of the configuration.
+    pub streams: Vec<StreamStatus>,
+    /// Lane by lane, highest first.
+    pub outbox: OutboxStatus,
+    /// Messages on topics of no stream.
+    pub unmatched: u64,
+}
+
+/// One stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamStatus {
+    /// Its name.
+    pub name: String,
+    /// Devices known.
+    pub devices: usize,
+    /// Windows that hold records.
+    pub open_windows: usize,
+    /// How far the device that is furthest behind is behind the clock, in
+    /// milliseconds; null without any watermark.
+    pub lag_max_ms: Option<u64>,
+    /// The books: `received = rejected + duplicate + future + ignored + accepted`.
+    pub ledger: LedgerStatus,
+    /// Window by window: `accepted = open + on_time + late_update + side_output + dropped`.
+    pub windows: Vec<WindowStatus>,
+}
+
+/// The books of one stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LedgerStatus {
+    #[expect(missing_docs, reason = "see StreamLedger, as the others")]
+    pub received: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub accepted: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub rejected: u64,
+    /// Reasons that occurred.
+    pub rejected_by: std::collections::BTreeMap<&'static str, u64>,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub duplicate: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub future: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub ignored: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub redelivered: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub unprotected: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub fields_left_out: u64,
+}
+
+/// The books of one window definition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WindowStatus {
+    /// Its name.
+    pub name: String,
+    #[expect(missing_docs, reason = "see WindowLedger, as the others")]
+    pub accepted: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub open: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub on_time: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub late_update: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub side_output: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub dropped: u64,
+}
+
+/// The outbox.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OutboxStatus {
+    /// Stored bytes held.
+    pub bytes: usize,
+    /// The bound.
+    pub bytes_max: usize,
+    /// Published and not acknowledged.
+    pub batches_in_flight: usize,
+    /// Highest lane first.
+    pub lanes: Vec<LaneStatus>,
+}
+
+/// The books of one lane: `queued = acked + evicted + held`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LaneStatus {
+    /// Its name.
+    pub lane: &'static str,
+    #[expect(missing_docs, reason = "see OutboxLedger, as the others")]
+    pub queued: u64,
+    #[expect(missing_docs, reason = "see OutboxLedger")]
+    pub acked: u64,
+    #[expect(missing_docs, reason = "see OutboxLedger")]
+    pub evicted: u64,
+    #[expect(missing_docs, reason = "see OutboxLedger")]
+    pub held: u64,
+}
+
+impl Engine {
+    /// The engine's part of the status document.
+    pub fn status(&self, now: Now) -> Status {
+        let streams: Vec<_> = self.streams.iter().map(|stream| stream_status(stream, now)).collect();
+        let lanes: Vec<_> = LaneKind::ALL.into_iter().map(|kind| self.lane_status(kind)).collect();
+        Status {
+            epoch: self.outbox.epoch(),
+            clock: now.quality.as_str(),
+            balanced: self.balances(),
+            streams,
+            outbox: OutboxStatus {
+                bytes: self.outbox.bytes(),
+                bytes_max: self.spec.outbox_bytes_max,
+                batches_in_flight: self.outbox.in_flight(),
+                lanes,
+            },
+            unmatched: self.unmatched,
+        }
+    }
+
+    /// True when every record is in exactly one place, and every row too.
+    pub fn balances(&self) -> bool {
+        let streams = self.streams.iter().all(|stream| {
+            stream.ledger.balances() && stream.windows.iter().all(WindowLedger::balances) && stream.open_is_real()
+        });
+        streams
+            && LaneKind::ALL.into_iter().all(|kind| {
+                let lane = self.lane_status(kind);
+                lane.queued == lane.acked + lane.evicted + lane.held
+            })
+    }
+
+    fn lane_status(&self, kind: LaneKind) -> LaneStatus {
+        let ledger = self.outbox.ledger(kind);
+        LaneStatus {
+            lane: kind.as_str(),
+            queued: ledger.queued,
+            acked: ledger.acked,
+            evicted: ledger.evicted,
+            held: self.outbox.held_records(kind),
+        }
+    }
+}
+
+impl Stream {
+    /// The ledger's `open` is what the panes really hold.
+    fn open_is_real(&self) -> bool {
+        (0_u8..).zip(&self.windows).all(|(window, books)| {
+            let panes = self.devices.slots().flat_map(|(_, _, device)| &device.panes);
+            books.open == panes.filter(|pane| pane.window == window).map(|pane| pane.unsettled).sum::<u64>()
+        })
+    }
+}
+
+fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
+    let behind = stream.all_slots().filter_map(|slot| {
+        let watermark = stream.watermark_of(slot).time()?;
+        Some(watermark.lag_behind(now.wall.as_event_time()))
+    });
+    let windows = stream.spec.windows.iter().zip(&stream.windows).map(|(spec, books)| WindowStatus {
+        name: spec.name.as_str().to_owned(),
+        accepted: books.accepted,
+        open: books.open,
+        on_time: books.on_time,
+        late_update: books.late_update,
+        side_output: books.side_output,
+        dropped: books.dropped,
+    });
+    StreamStatus {
+        name: stream.spec.name.as_str().to_owned(),
+        devices: stream.devices.len(),
+        open_windows: stream.open_panes,
+        lag_max_ms: behind.max().map(Span::as_millis),
+        ledger: ledger_status(&stream.ledger),
+        windows: windows.collect(),
+    }
+}
+
+fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
+    let by_reason = RejectReason::ALL.iter().map(|reason| (reason.as_str(), ledger.rejected[*reason as usize]));
+    LedgerStatus {
+        received: ledger.received,
+        accepted: ledger.accepted,
+        rejected: ledger.rejected_total(),
+        rejected_by: by_reason.filter(|(_, count)| *count > 0).collect(),
+        duplicate: ledger.duplicate,
+        future: ledger.future,
+        ignored: ledger.ignored,
+        redelivered: ledger.redelivered,
+        unprotected: ledger.unprotected,
+        fields_left_out: ledger.fields_left_out,
+    }
+}

@@ -1,0 +1,425 @@
+//! One stream at work: record → windows → watermark → panes.
+//!
+//! The rules are those of Flink's `WindowOperator` (see docs/semantics.md and
+//! the conformance corpus): a record meets its windows under the watermark as it
+//! was before the record; then the watermark moves, and what it passes fires.
+
+use std::collections::BTreeSet;
+
+use crate::model::ids::DeviceId;
+use crate::model::limits::{OPEN_PANES_MAX, OPEN_WINDOWS_MAX};
+use crate::model::record::{Record, RejectReason, TimeSource};
+use crate::model::time::{ClockQuality, EventTime, Now, Span};
+
+use super::aggregate::Accumulator;
+use super::devices::DeviceTable;
+use super::emit::{Emit, emit_late, emit_pane};
+use super::fields::FieldTable;
+use super::ledger::{StreamLedger, WindowLedger};
+use super::outbox::row::{LateReason, PaneKind};
+use super::spec::{LatePolicy, OnIdle, Scope, StreamSpec, WindowSpec};
+use super::timers::{IdleTimers, LiveTime};
+use super::watermark::Watermark;
+use super::window::pane::Pane;
+use super::window::{assign, starting_at};
+
+/// Pane buffers kept for reuse.
+const SPARE_PANES: usize = 4_096;
+
+/// State of one stream.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub(super) spec: StreamSpec,
+    pub(super) fields: FieldTable,
+    pub(super) devices: DeviceTable,
+    /// Scope `shared`: the one watermark.
+    pub(super) shared: Watermark,
+    /// Scope `shared`: devices by the watermark at which a pane of theirs is due.
+    pub(super) due: BTreeSet<(EventTime, u32)>,
+    pub(super) timers: IdleTimers,
+    pub(super) ledger: StreamLedger,
+    pub(super) windows: Vec<WindowLedger>,
+    pub(super) open_panes: usize,
+    spare: Vec<Vec<Accumulator>>,
+    pub(super) changes: Changes,
+}
+
+/// What a commit has to write.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    /// Slots of devices that changed, each once, in order of their first change.
+    pub devices: Vec<u32>,
+    /// Panes that are gone: device, window, start.
+    pub removed: Vec<(u32, u8, EventTime)>,
+    /// Fields and devices before these are committed.
+    pub fields_from: usize,
+    /// See `fields_from`.
+    pub devices_from: usize,
+    /// A count of the ledger changed.
+    pub ledger: bool,
+}
+
+impl Stream {
+    /// A stream that has seen nothing.
+    pub(super) fn new(spec: StreamSpec) -> Stream {
+        let super::spec::FormatSpec::Json(fields) = &spec.format;
+        Stream {
+            fields: FieldTable::new(fields),
+            devices: DeviceTable::default(),
+            shared: Watermark::default(),
+            due: BTreeSet::new(),
+            timers: IdleTimers::default(),
+            ledger: StreamLedger::default(),
+            windows: vec![WindowLedger::default(); spec.windows.len()],
+            open_panes: 0,
+            spare: Vec::new(),
+            changes: Changes::default(),
+            spec,
+        }
+    }
+
+    /// Counts something that is no record.
+    pub(super) fn reject(&mut self, reason: RejectReason) {
+        self.ledger.reject(reason);
+        self.changes.ledger = true;
+    }
+
+    /// Counts a retained message that is state, not an event.
+    pub(super) fn ignore(&mut self) {
+        self.ledger.received += 1;
+        self.ledger.ignored += 1;
+        self.changes.ledger = true;
+    }
+
+    /// True for a retained message that tells nothing new: it has no time of its
+    /// own, or one that is not newer than the device's newest record.
+    pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
+        let newest = || self.devices.get(self.devices.find(device)?).newest;
+        source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)
+    }
+
+    /// State was lost: windows that are open may lack records.
+    pub(super) fn mark_open_as_partial(&mut self) {
+        for slot in self.all_slots() {
+            let device = self.devices.get_mut(slot);
+            for pane in &mut device.panes {
+                pane.partial = true;
+                pane.dirty = true;
+            }
+            if !device.panes.is_empty() {
+                self.touch(slot);
+            }
+        }
+    }
+
+    /// Takes one record in.
+    pub(super) fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
+        self.changes.ledger = true;
+        if self.is_from_the_future(out.now, record) {
+            self.ledger.received += 1;
+            self.ledger.future += 1;
+            let ahead = out.now.wall.as_event_time().lag_behind(record.at);
+            emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
+            return;
+        }
+        let slot = match self.devices.find(record.device) {
+            Some(slot) => slot,
+            None if self.devices.len() >= self.spec.devices_max => return self.reject(RejectReason::TooManyDevices),
+            None => match DeviceId::new(record.device) {
+                Some(name) => self.devices.add(name),
+                None => return self.reject(RejectReason::BadDevice),
+            },
+        };
+        self.ledger.received += 1;
+        self.ledger.accepted += 1;
+
+        let before = self.watermark_of(slot);
+        for window in 0..self.spec.windows.len() {
+            self.add_to_window(out, slot, window, record, before);
+        }
+        let device = self.devices.get_mut(slot);
+        device.newest = device.newest.max(Some(record.at));
+        let disorder = self.spec.watermark.disorder;
+        let rises = match self.spec.watermark.scope {
+            Scope::Device => device.watermark.observe(record.at, disorder),
+            Scope::Shared => self.shared.observe(record.at, disorder),
+        };
+        if let Some(timeout) = self.spec.watermark.idle_timeout {
+            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
+        }
+        self.touch(slot);
+        if rises {
+            self.fire_passed(out, slot);
+        }
+    }
+
+    /// Turns devices idle whose deadline has come.
+    pub(super) fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
+        while let Some(slot) = self.timers.pop_due(live) {
+            let device = self.devices.get_mut(slot);
+            device.has_timer = false;
+            if device.idle_at > live {
+                let at = device.idle_at;
+                self.arm_idle(slot, at);
+                continue;
+            }
+            device.idle_at = LiveTime::NEVER;
+            self.touch(slot);
+            if self.spec.on_idle == OnIdle::Emit {
+                self.emit_unseen(out, slot);
+            }
+        }
+    }
+
+    /// The end of a bounded input: every open window fires.
+    pub(super) fn finish(&mut self, out: &mut Emit<'_>) {
+        self.shared.raise(Watermark::END);
+        for slot in self.all_slots() {
+            self.devices.get_mut(slot).watermark.raise(Watermark::END);
+            if self.spec.watermark.scope == Scope::Device {
+                self.fire_due(out, slot, EventTime::MAX);
+            }
+            self.touch(slot);
+        }
+        if self.spec.watermark.scope == Scope::Shared {
+            self.fire_shared(out);
+        }
+    }
+
+    pub(super) fn all_slots(&self) -> impl Iterator<Item = u32> + use<> {
+        0..u32::try_from(self.devices.len()).expect("limits::DEVICES_MAX fits 32 bits")
+    }
+
+    /// The guard needs a clock that can be trusted.
+    fn is_from_the_future(&self, now: Now, record: &Record<'_>) -> bool {
+        let Some(max_future) = self.spec.max_future else { return false };
+        now.quality == ClockQuality::Synced
+            && record.source == TimeSource::Device
+            && record.at > now.wall.as_event_time() + max_future
+    }
+
+    pub(super) fn watermark_of(&self, slot: u32) -> Watermark {
+        match self.spec.watermark.scope {
+            Scope::Device => self.devices.get(slot).watermark,
+            Scope::Shared => self.shared,
+        }
+    }
+
+    fn add_to_window(
+        &mut self,
+        out: &mut Emit<'_>,
+        slot: u32,
+        window: usize,
+        record: &Record<'_>,
+        watermark: Watermark,
+    ) {
+        self.windows[window].accepted += 1;
+        let spec = &self.spec.windows[window];
+        let interval = assign(spec.kind, record.at);
+        if watermark.has_expired(interval.end, spec.lateness) {
+            return self.too_late(out, window, record, watermark, LateReason::Late);
+        }
+        let tag = window_tag(window);
+        let device = self.devices.get_mut(slot);
+        let index = match device.pane_position(tag, interval.start) {
+            Ok(index) => index,
+            Err(_) if device.panes.len() >= OPEN_WINDOWS_MAX || self.open_panes >= OPEN_PANES_MAX => {
+                return self.too_late(out, window, record, watermark, LateReason::TooManyWindows);
+            }
+            Err(index) => {
+                let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
+                let buffer = self.spare.pop().unwrap_or_default();
+                device.panes.insert(index, Pane::open(tag, interval.start, partial, buffer));
+                self.open_panes += 1;
+                index
+            }
+        };
+        let device = self.devices.get_mut(slot);
+        let pane = &mut device.panes[index];
+        pane.add(record, &spec.aggregates);
+        pane.dirty = true;
+        let late = watermark.has_passed(interval.end);
+        if late {
+            pane.fired = true;
+            self.windows[window].late_update += 1;
+        } else {
+            pane.unsettled += 1;
+            self.windows[window].open += 1;
+        }
+        let due = due_of(pane, spec);
+        if late {
+            let name = self.devices.name(slot).clone();
+            let pane = &mut self.devices.get_mut(slot).panes[index];
+            emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Late, watermark);
+        }
+        self.due_no_later_than(slot, due);
+    }
+
+    fn too_late(
+        &mut self,
+        out: &mut Emit<'_>,
+        window: usize,
+        record: &Record<'_>,
+        watermark: Watermark,
+        reason: LateReason,
+    ) {
+        let spec = &self.spec.windows[window];
+        if spec.late == LatePolicy::Drop && reason == LateReason::Late {
+            self.windows[window].dropped += 1;
+            return;
+        }
+        self.windows[window].side_output += 1;
+        let lag = watermark.time().map_or(Span::ZERO, |watermark| record.at.lag_behind(watermark));
+        emit_late(out, &self.spec, Some(spec), &self.fields, record, reason, lag);
+    }
+
+    fn fire_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
+        match self.spec.watermark.scope {
+            Scope::Device => {
+                let device = self.devices.get(slot);
+                if let Some(watermark) = device.watermark.time()
+                    && device.due <= watermark
+                {
+                    self.fire_due(out, slot, watermark);
+                }
+            }
+            Scope::Shared => self.fire_shared(out),
+        }
+    }
+
+    /// Windows of all devices, in the order in which they are due.
+    fn fire_shared(&mut self, out: &mut Emit<'_>) {
+        let Some(watermark) = self.shared.time() else { return };
+        while let Some((due, slot)) = self.due.first().copied()
+            && due <= watermark
+        {
+            self.fire_due(out, slot, due);
+        }
+    }
+
+    /// Fires and expires the panes of one device that are due up to `upto`.
+    fn fire_due(&mut self, out: &mut Emit<'_>, slot: u32, upto: EventTime) {
+        let watermark = self.watermark_of(slot);
+        let name = self.devices.name(slot).clone();
+        let mut panes = core::mem::take(&mut self.devices.get_mut(slot).panes);
+        let mut next_due = EventTime::MAX;
+        let mut index = 0;
+        while index < panes.len() {
+            let pane = &mut panes[index];
+            let window = usize::from(pane.window);
+            let spec = &self.spec.windows[window];
+            let end = starting_at(spec.kind, pane.start).end;
+            if due_of(pane, spec) > upto {
+                next_due = next_due.min(due_of(pane, spec));
+                index += 1;
+                continue;
+            }
+            if !pane.fired {
+                pane.fired = true;
+                pane.dirty = true;
+                let books = &mut self.windows[window];
+                books.open -= pane.unsettled;
+                books.on_time += pane.unsettled;
+                pane.unsettled = 0;
+                emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::OnTime, watermark);
+            }
+            if watermark.has_expired(end, spec.lateness) {
+                let pane = panes.remove(index);
+                self.retire(slot, pane);
+            } else {
+                next_due = next_due.min(due_of(pane, spec));
+                index += 1;
+            }
+        }
+        self.devices.get_mut(slot).panes = panes;
+        self.changes.ledger = true;
+        self.touch(slot);
+        self.set_due(slot, next_due);
+    }
+
+    fn retire(&mut self, slot: u32, pane: Pane) {
+        self.changes.removed.push((slot, pane.window, pane.start));
+        self.open_panes -= 1;
+        if self.spare.len() < SPARE_PANES {
+            self.spare.push(pane.accumulators);
+        }
+    }
+
+    /// Shows what a quiet device's open windows hold so far.
+    fn emit_unseen(&mut self, out: &mut Emit<'_>, slot: u32) {
+        let watermark = self.watermark_of(slot);
+        let name = self.devices.name(slot).clone();
+        for pane in &mut self.devices.get_mut(slot).panes {
+            if !pane.fired && pane.unseen {
+                pane.dirty = true;
+                emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Idle, watermark);
+            }
+        }
+    }
+
+    pub(super) fn arm_idle(&mut self, slot: u32, at: LiveTime) {
+        let device = self.devices.get_mut(slot);
+        device.idle_at = at;
+        if !device.has_timer {
+            device.has_timer = true;
+            self.timers.push(at, slot);
+        }
+    }
+
+    #[inline]
+    fn due_no_later_than(&mut self, slot: u32, due: EventTime) {
+        if due < self.devices.get(slot).due {
+            self.set_due(slot, due);
+        }
+    }
+
+    pub(super) fn set_due(&mut self, slot: u32, due: EventTime) {
+        let device = self.devices.get_mut(slot);
+        if self.spec.watermark.scope == Scope::Shared {
+            self.due.remove(&(device.due, slot));
+            if !device.panes.is_empty() {
+                self.due.insert((due, slot));
+            }
+        }
+        device.due = due;
+    }
+
+    #[inline]
+    fn touch(&mut self, slot: u32) {
+        let device = self.devices.get_mut(slot);
+        if !device.dirty {
+            device.dirty = true;
+            self.changes.devices.push(slot);
+        }
+    }
+
+    /// Everything so far is durable.
+    pub(super) fn mark_committed(&mut self) {
+        for slot in self.changes.devices.drain(..) {
+            let device = self.devices.get_mut(slot);
+            device.dirty = false;
+            for pane in &mut device.panes {
+                pane.dirty = false;
+            }
+        }
+        self.changes.removed.clear();
+        self.changes.fields_from = self.fields.names().len();
+        self.changes.devices_from = self.devices.len();
+        self.changes.ledger = false;
+    }
+
+    /// True when a commit would write nothing.
+    pub(super) fn is_committed(&self) -> bool {
+        !self.changes.ledger && self.changes.devices.is_empty() && self.changes.removed.is_empty()
+    }
+}
+
+/// The watermark at which something happens to a pane: it fires, or it expires.
+pub(super) fn due_of(pane: &Pane, spec: &WindowSpec) -> EventTime {
+    let last = starting_at(spec.kind, pane.start).end - Span::MILLI;
+    if pane.fired { last + spec.lateness } else { last }
+}
+
+fn window_tag(window: usize) -> u8 {
+    u8::try_from(window).expect("limits::WINDOWS_MAX fits a byte")
+}

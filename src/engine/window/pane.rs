@@ -1,0 +1,114 @@
+//! The content of one open window of one device.
+
+use crate::engine::aggregate::{Accumulator, Kind};
+use crate::model::ids::FieldIx;
+use crate::model::record::{Record, TimeSource};
+use crate::model::time::EventTime;
+
+/// Running state of one window. Accumulators stand in one flat list, field by
+/// field, each with one accumulator per configured aggregate.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts; as bytes they cost nothing")]
+pub struct Pane {
+    /// Which of the stream's windows.
+    pub window: u8,
+    /// Start of the window.
+    pub start: EventTime,
+    /// Records in it.
+    pub count: u64,
+    /// Records that the ledger still counts as `open`.
+    pub unsettled: u64,
+    /// The revision that the next emission has.
+    pub revision: u32,
+    /// The watermark has fired it; it lives on for late records.
+    pub fired: bool,
+    /// Something was added since it was last emitted.
+    pub unseen: bool,
+    /// Changed since the last commit.
+    pub dirty: bool,
+    /// Records may be missing: state was lost while it was open.
+    pub partial: bool,
+    /// A record in it has no time of its own.
+    pub receive_time: bool,
+    /// Bit `f`: field `f` has a value.
+    pub present: u64,
+    /// `field * aggregates + aggregate`.
+    pub accumulators: Vec<Accumulator>,
+}
+
+impl Pane {
+    /// An empty pane, on a recycled buffer.
+    pub fn open(window: u8, start: EventTime, partial: bool, mut buffer: Vec<Accumulator>) -> Pane {
+        buffer.clear();
+        Pane {
+            window,
+            start,
+            count: 0,
+            unsettled: 0,
+            revision: 0,
+            fired: false,
+            unseen: false,
+            dirty: false,
+            partial,
+            receive_time: false,
+            present: 0,
+            accumulators: buffer,
+        }
+    }
+
+    /// Takes a record in.
+    #[inline]
+    pub fn add(&mut self, record: &Record<'_>, aggregates: &[Kind]) {
+        self.count += 1;
+        self.unseen = true;
+        self.receive_time |= record.source == TimeSource::Receive;
+        for (field, value) in record.values {
+            for accumulator in self.field_mut(*field, aggregates) {
+                accumulator.add(*value);
+            }
+        }
+    }
+
+    #[inline]
+    fn field_mut(&mut self, field: FieldIx, aggregates: &[Kind]) -> &mut [Accumulator] {
+        self.present |= 1_u64 << field.0;
+        let first = usize::from(field.0) * aggregates.len();
+        let past = first + aggregates.len();
+        if self.accumulators.len() < past {
+            self.grow(past, aggregates);
+        }
+        &mut self.accumulators[first..past]
+    }
+
+    /// Makes room up to `past`: fields are numbered as they first appear.
+    #[cold]
+    pub fn grow(&mut self, past: usize, aggregates: &[Kind]) {
+        let missing = past - self.accumulators.len();
+        let kinds = aggregates.iter().cycle().take(missing);
+        self.accumulators.extend(kinds.map(|kind| kind.start()));
+    }
+
+    /// Moves the fields to new places; one without a place is dropped.
+    pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &[Kind]) {
+        let old = core::mem::replace(self, Pane::open(self.window, self.start, self.partial, Vec::new()));
+        for field in old.fields() {
+            if let Some(place) = places.get(usize::from(field.0)).copied().flatten() {
+                self.field_mut(place, aggregates).clone_from_slice(old.field(field, aggregates.len()));
+            }
+        }
+        let (present, accumulators) = (self.present, core::mem::take(&mut self.accumulators));
+        *self = Pane { present, accumulators, ..old };
+    }
+
+    /// The fields that have a value, in the order of the field table.
+    pub fn fields(&self) -> impl Iterator<Item = FieldIx> + use<> {
+        let present = self.present;
+        (0..64_u16).filter(move |field| present >> field & 1 == 1).map(FieldIx)
+    }
+
+    /// The accumulators of one field that has a value.
+    pub fn field(&self, field: FieldIx, aggregates: usize) -> &[Accumulator] {
+        let first = usize::from(field.0) * aggregates;
+        &self.accumulators[first..first + aggregates]
+    }
+}
