@@ -101,9 +101,4 @@ mod tests {
         );
         assert!(err.ends_with("t.toml: 2 problems\n"), "{err}");
     }
-
-    #[test]
-    fn a_file_that_is_not_there_is_no_panic() {
-        let _ = run(Path::new("/nonexistent/tidegate.toml"));
-    }
 }
