@@ -5,32 +5,47 @@
 //! line to standard output.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::config::boot::Config;
 use crate::config::check::{Checked, Refused, check};
 use crate::config::problem::Problem;
 
-/// Reads and checks the file at `path`.
-pub fn run(path: &Path) -> ExitCode {
+use super::run::CONFIG_DEFAULT;
+use super::{EXIT_USAGE, read_text};
+
+/// Checks a configuration file and reports every problem at once.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Configuration file (TOML, or JSON by the name's ending)
+    #[arg(value_name = "FILE", default_value = CONFIG_DEFAULT)]
+    file: PathBuf,
+
+    /// The same, spelt as for `run`
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+}
+
+/// Reads and checks the file.
+///
+/// # Errors
+/// None: a file that cannot be read is exit code 2, with a sentence that says why.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let path = args.config.unwrap_or(args.file);
     let file = path.display().to_string();
-    let text = match std::fs::read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => text,
-        Ok(Err(error)) => {
-            eprintln!("{file}: not UTF-8: {error}");
-            return ExitCode::from(2);
-        }
+    let text = match read_text(&path) {
+        Ok(text) => text,
         Err(error) => {
-            eprintln!("{file}: cannot be read: {error}");
-            return ExitCode::from(2);
+            eprintln!("{error}");
+            return Ok(ExitCode::from(EXIT_USAGE));
         }
     };
     let result = check(&text, &file);
     let code = ExitCode::from(u8::from(result.is_err()));
     // A closed pipe is no reason to change the verdict.
     let _ = print(&result, &file, &mut io::stdout().lock(), &mut io::stderr().lock());
-    code
+    Ok(code)
 }
 
 /// Writes what was found in `file`.

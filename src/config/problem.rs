@@ -118,10 +118,14 @@ impl Report {
 /// The word nearest to `word`, when it is near enough to be what was meant.
 pub(super) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let word = word.to_lowercase().replace('-', "_");
+    let known: Vec<&str> = known.into_iter().collect();
+    if let Some(longer) = known.iter().find(|known| word.len() >= 4 && known.starts_with(&word)) {
+        return Some(longer);
+    }
     let candidates = known.into_iter().map(|known| (distance(&word, known), known));
     let (distance, best) = candidates.min_by_key(|(distance, _)| *distance)?;
     let length = best.chars().count().max(word.chars().count());
-    (distance <= 1 || distance * 3 <= length).then_some(best)
+    (distance * 3 <= length).then_some(best)
 }
 
 /// Levenshtein's distance, with two rows.
@@ -152,6 +156,8 @@ mod tests {
             ("idle-timeout", Some("idle_timeout")),
             ("sise", Some("size")),
             ("Scope", Some("scope")),
+            ("idle", Some("idle_timeout")),
+            ("s", None),
             ("colour", None),
         ] {
             assert_eq!(nearest(word, known), expected, "{word}");

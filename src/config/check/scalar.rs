@@ -67,6 +67,9 @@ pub(super) fn moment(text: &str) -> Result<EventTime, Wrong> {
 /// `mqtt://host[:port]` or `mqtts://host[:port]`.
 pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
     let form = "must be mqtt://host[:port] or mqtts://host[:port]";
+    if text.contains('@') {
+        return Err(Wrong::new("must not hold credentials").hint("use `username` and `password_file`"));
+    }
     let (tls, rest) = match text.split_once("://") {
         Some(("mqtt", rest)) => (false, rest),
         Some(("mqtts", rest)) => (true, rest),
@@ -75,9 +78,6 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
         Some((scheme, _)) => return Err(Wrong::new(format!("{form}; `{scheme}` is not supported"))),
         None => return Err(Wrong::new(form).hint(format!("\"mqtt://{text}\""))),
     };
-    if rest.contains('@') {
-        return Err(Wrong::new("must not hold credentials").hint("use `username` and `password_file`"));
-    }
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     let (host, port) = match authority.strip_prefix('[') {
         Some(bracketed) => {

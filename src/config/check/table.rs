@@ -137,7 +137,7 @@ impl<'t> Item<'t> {
         let value = match &node.value {
             Value::Table(_) | Value::List(_) => None,
             Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null => {
-                Some(node.value.to_string())
+                Some(without_credentials(&path, &node.value))
             }
         };
         Item { spot: Spot { path, place: node.place, value }, node, value: &node.value }
@@ -180,6 +180,24 @@ impl<'t> Item<'t> {
         };
         let path = |index: usize| format!("{}[{index}]", self.spot.path);
         Some(nodes.iter().enumerate().map(|(index, node)| Item::new(node, path(index))).collect())
+    }
+}
+
+/// Problems travel: into logs, and to the cloud. A password that someone wrote
+/// into an address does not.
+fn without_credentials(path: &str, value: &Value) -> String {
+    match value {
+        Value::Text(text) if path.ends_with(".broker") || text.contains("://") => match text.rsplit_once('@') {
+            Some((_, host)) => format!("\"***@{host}\""),
+            None => value.to_string(),
+        },
+        Value::Text(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Bool(_)
+        | Value::Null
+        | Value::List(_)
+        | Value::Table(_) => value.to_string(),
     }
 }
 
