@@ -265,8 +265,12 @@ impl Engine {
         if !self.uplink_up {
             return None;
         }
-        let envelope = Envelope { topic_prefix: &self.spec.topic_prefix, gateway: self.spec.gateway.as_str() };
-        self.outbox.next_batch(&envelope)
+        let envelope = Envelope {
+            topic_prefix: &self.spec.topic_prefix,
+            gateway: self.spec.gateway.as_str(),
+            encoding: self.spec.encoding,
+        };
+        self.outbox.next_batch(envelope)
     }
 
     /// State was lost: what comes now counts under a higher epoch, and windows
