@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod engine;
+pub mod fleet;
 pub mod model;

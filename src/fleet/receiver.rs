@@ -1,0 +1,292 @@
+//! The reference consumer: the uplink contract (DESIGN §6) from the side of the
+//! cloud. PURE. Whatever is repeated, late or out of order, the end state is
+//! exact:
+//!
+//! - a pane replaces the one held under its id when its (epoch, rev) is higher;
+//! - `delta`, `late`, `gap` and `alarm` count once per (gw, epoch, lane, seq);
+//! - ids named in `replaces` are dropped and stay dead;
+//! - `seq` has no holes per (gw, epoch, lane), other than those a gap record
+//!   stands for.
+//!
+//! Memory grows with the end state; a real consumer has a database here. What
+//! is not done: adding deltas to their panes (they are listed beside them).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use self::seen::Seen;
+
+mod seen;
+
+/// The version of the contract that is understood here.
+pub const VERSION: u64 = 1;
+
+/// What the cloud knows.
+#[derive(Clone, Debug, Default)]
+pub struct Receiver {
+    panes: BTreeMap<String, Pane>,
+    dead: BTreeSet<String>,
+    others: BTreeMap<OnceKey, Value>,
+    lanes: BTreeMap<LaneKey, Seen>,
+    counts: Counts,
+}
+
+/// Numbers about what came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages that were no envelope of this version.
+    pub refused: u64,
+    /// Records in the others.
+    pub records: u64,
+    /// Records that had been applied before.
+    pub repeats: u64,
+    /// Panes that came after a higher (epoch, rev) of their id.
+    pub superseded: u64,
+    /// Two different records under one identity: the sender broke the contract.
+    pub conflicts: u64,
+}
+
+/// One gateway's lane in one epoch: the space in which `seq` counts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LaneKey {
+    /// The gateway.
+    pub gw: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The lane.
+    pub lane: String,
+}
+
+/// Numbers of one lane that never came and that no gap record explains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hole {
+    /// Where.
+    pub lane: LaneKey,
+    /// First missing number.
+    pub first: u64,
+    /// Last missing number.
+    pub last: u64,
+}
+
+/// What a record did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// It changed the state.
+    New,
+    /// It had been applied before.
+    Repeat,
+    /// A newer revision is held already.
+    Superseded,
+    /// Its id has been replaced.
+    Dead,
+}
+
+/// One record and what it did.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Applied {
+    /// The record, with `gw`, `epoch` and `lane` of its envelope.
+    pub record: Value,
+    /// What it did.
+    pub effect: Effect,
+}
+
+/// Why a message was refused as a whole; nothing of it was applied.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// Not JSON, or not the shape of an envelope.
+    #[error("not an uplink envelope: {0}")]
+    Malformed(String),
+    /// Another version of the contract.
+    #[error("contract version {0}, this receiver understands {VERSION}")]
+    Version(u64),
+}
+
+#[derive(Clone, Debug)]
+struct Pane {
+    epoch: u64,
+    rev: u64,
+    record: Value,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct OnceKey {
+    kind: Kind,
+    lane: LaneKey,
+    seq: u64,
+}
+
+/// In the order of the end state.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Pane,
+    Delta,
+    Late,
+    Gap,
+    Alarm,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    v: u64,
+    gw: String,
+    epoch: u64,
+    lane: String,
+    records: Vec<Map<String, Value>>,
+}
+
+/// The part of a record that decides what happens to it.
+#[derive(Deserialize)]
+struct Head {
+    kind: Kind,
+    id: Option<String>,
+    rev: Option<u64>,
+    seq: u64,
+    #[serde(default)]
+    replaces: Vec<String>,
+    /// Gap records: the numbers they stand for.
+    first_seq: Option<u64>,
+    last_seq: Option<u64>,
+}
+
+impl Receiver {
+    /// Knows nothing yet.
+    pub fn new() -> Receiver {
+        Receiver::default()
+    }
+
+    /// Applies one message of a data topic. All of it or, when it is refused,
+    /// nothing; applying it again changes nothing.
+    ///
+    /// # Errors
+    /// [`Refused`] when the payload is no envelope of this version.
+    pub fn handle_message(&mut self, payload: &[u8]) -> Result<Vec<Applied>, Refused> {
+        let parsed = parse(payload);
+        if parsed.is_err() {
+            self.counts.refused += 1;
+        }
+        let (lane, records) = parsed?;
+        Ok(records.into_iter().map(|(head, record)| self.apply(&lane, head, record)).collect())
+    }
+
+    fn apply(&mut self, lane: &LaneKey, head: Head, record: Value) -> Applied {
+        self.counts.records += 1;
+        let seen = self.lanes.entry(lane.clone()).or_default();
+        seen.insert(head.seq, head.seq);
+        if let (Kind::Gap, Some(first), Some(last)) = (head.kind, head.first_seq, head.last_seq) {
+            seen.insert(first, last);
+        }
+        let effect = match (head.kind, head.id) {
+            (Kind::Pane, Some(id)) => {
+                self.drop_replaced(&id, head.replaces);
+                let pane = Pane { epoch: lane.epoch, rev: head.rev.unwrap_or(0), record: record.clone() };
+                self.upsert(id, pane)
+            }
+            (kind, _) => self.once(OnceKey { kind, lane: lane.clone(), seq: head.seq }, &record),
+        };
+        match effect {
+            Effect::Repeat => self.counts.repeats += 1,
+            Effect::Superseded | Effect::Dead => self.counts.superseded += 1,
+            Effect::New => {}
+        }
+        Applied { record, effect }
+    }
+
+    /// Replaced ids stay dead, also when their panes come afterwards.
+    fn drop_replaced(&mut self, by: &str, replaces: Vec<String>) {
+        for id in replaces {
+            if id != by {
+                self.panes.remove(&id);
+                self.dead.insert(id);
+            }
+        }
+    }
+
+    fn upsert(&mut self, id: String, pane: Pane) -> Effect {
+        if self.dead.contains(&id) {
+            return Effect::Dead;
+        }
+        if let Some(held) = self.panes.get(&id) {
+            match (pane.epoch, pane.rev).cmp(&(held.epoch, held.rev)) {
+                core::cmp::Ordering::Less => return Effect::Superseded,
+                core::cmp::Ordering::Equal => {
+                    self.counts.conflicts += u64::from(held.record != pane.record);
+                    return Effect::Repeat;
+                }
+                core::cmp::Ordering::Greater => {}
+            }
+        }
+        self.panes.insert(id, pane);
+        Effect::New
+    }
+
+    fn once(&mut self, key: OnceKey, record: &Value) -> Effect {
+        if let Some(held) = self.others.get(&key) {
+            self.counts.conflicts += u64::from(held != record);
+            return Effect::Repeat;
+        }
+        self.others.insert(key, record.clone());
+        Effect::New
+    }
+
+    /// The panes that stand, by id.
+    pub fn panes(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record))
+    }
+
+    /// The late records, in the order of (gw, epoch, lane, seq).
+    pub fn late(&self) -> impl Iterator<Item = &Value> {
+        self.others.iter().filter(|(key, _)| key.kind == Kind::Late).map(|(_, record)| record)
+    }
+
+    /// The end state: panes by id, then deltas, late records, gaps and alarms.
+    pub fn end_state(&self) -> impl Iterator<Item = &Value> {
+        self.panes.values().map(|pane| &pane.record).chain(self.others.values())
+    }
+
+    /// Numbers that are missing between those that came. A receiver that joined
+    /// late does not call what came before it a hole.
+    pub fn holes(&self) -> Vec<Hole> {
+        let holes = |(lane, seen): (&LaneKey, &Seen)| {
+            let lane = lane.clone();
+            seen.holes().map(move |(first, last)| Hole { lane: lane.clone(), first, last }).collect::<Vec<_>>()
+        };
+        self.lanes.iter().flat_map(holes).collect()
+    }
+
+    /// The lowest and the highest number of each lane.
+    pub fn lanes(&self) -> impl Iterator<Item = (&LaneKey, u64, u64)> {
+        self.lanes.iter().filter_map(|(lane, seen)| seen.bounds().map(|(low, high)| (lane, low, high)))
+    }
+
+    /// Numbers about what came in.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+fn parse(payload: &[u8]) -> Result<(LaneKey, Vec<(Head, Value)>), Refused> {
+    let malformed = |error: serde_json::Error| Refused::Malformed(error.to_string());
+    let envelope: Envelope = serde_json::from_slice(payload).map_err(malformed)?;
+    if envelope.v != VERSION {
+        return Err(Refused::Version(envelope.v));
+    }
+    let lane = LaneKey { gw: envelope.gw, epoch: envelope.epoch, lane: envelope.lane };
+    let mut records = Vec::with_capacity(envelope.records.len());
+    for mut record in envelope.records {
+        let head = Head::deserialize(&record).map_err(malformed)?;
+        if head.kind == Kind::Pane && (head.id.is_none() || head.rev.is_none()) {
+            return Err(Refused::Malformed("a pane without `id` or `rev`".into()));
+        }
+        record.insert("gw".into(), lane.gw.clone().into());
+        record.insert("epoch".into(), lane.epoch.into());
+        record.insert("lane".into(), lane.lane.clone().into());
+        records.push((head, Value::Object(record)));
+    }
+    Ok((lane, records))
+}
+
+#[cfg(test)]
+mod tests;
