@@ -146,7 +146,7 @@ struct Head {
     seq: u64,
     #[serde(default)]
     replaces: Vec<String>,
-    /// Gap records: the numbers they stand for.
+    /// Gap records: the numbers they stand for, up to their own where no other is named.
     first_seq: Option<u64>,
     last_seq: Option<u64>,
 }
@@ -175,8 +175,8 @@ impl Receiver {
         self.counts.records += 1;
         let seen = self.lanes.entry(lane.clone()).or_default();
         seen.insert(head.seq, head.seq);
-        if let (Kind::Gap, Some(first), Some(last)) = (head.kind, head.first_seq, head.last_seq) {
-            seen.insert(first, last);
+        if let (Kind::Gap, Some(first)) = (head.kind, head.first_seq) {
+            seen.insert(first, head.last_seq.unwrap_or(head.seq));
         }
         let effect = match (head.kind, head.id) {
             (Kind::Pane, Some(id)) => {
