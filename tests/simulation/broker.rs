@@ -44,7 +44,8 @@ pub(crate) struct Broker {
     /// What was last sent under each id.
     last: BTreeMap<u16, Rc<Message>>,
     retained: BTreeMap<String, Rc<Message>>,
-    has_session: bool,
+    /// Counts sessions; 0: there was none yet.
+    session: u64,
     connected: bool,
     /// Sent and not arrived.
     wire: VecDeque<Delivery>,
@@ -63,11 +64,15 @@ impl Broker {
             in_flight: VecDeque::new(),
             last: BTreeMap::new(),
             retained: BTreeMap::new(),
-            has_session: false,
+            session: 0,
             connected: false,
             wire: VecDeque::new(),
             acks: VecDeque::new(),
         }
+    }
+
+    pub(crate) fn session(&self) -> u64 {
+        self.session
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -84,7 +89,7 @@ impl Broker {
         if let Some(copy) = copy {
             self.retained.insert(copy.topic.clone(), Rc::new(copy));
         }
-        if message.confirmed && self.has_session || self.connected {
+        if message.confirmed && self.session > 0 || self.connected {
             self.queue.push_back(Rc::new(message));
         }
     }
@@ -106,7 +111,7 @@ impl Broker {
             SessionLoss::Never => false,
             SessionLoss::MessagesGone | SessionLoss::ResentUnmarked => rng.chance(4),
         };
-        let resumed = self.has_session && !lost;
+        let resumed = self.session > 0 && !lost;
         if !resumed {
             self.start_session();
         }
@@ -125,7 +130,7 @@ impl Broker {
             self.queue.clear();
         }
         self.next_packet = first_packet(self.ids);
-        self.has_session = true;
+        self.session += 1;
     }
 
     /// The connection is gone. Of what was on the wire, a random part arrived:

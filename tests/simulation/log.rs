@@ -18,7 +18,9 @@ use tidegate::engine::spec::PipelineSpec;
 pub(crate) struct Take {
     pub message: Rc<Message>,
     pub wall_ms: i64,
-    /// It has been taken before, and the broker says so.
+    /// Under which packet id of which of the broker's sessions.
+    pub delivery: (u64, Option<u16>),
+    /// It has been taken before under this id, and the broker says so.
     pub redelivery: bool,
 }
 
@@ -38,8 +40,10 @@ impl Log {
         Log { takes: Vec::new(), totals: vec![vec![(0, 0); streams]], acked: BTreeSet::new() }
     }
 
-    pub(crate) fn was_taken(&self, uid: u64) -> bool {
-        self.takes.iter().any(|take| take.message.uid == uid)
+    /// A message sent anew in another session is another message to anyone who
+    /// cannot see into it.
+    pub(crate) fn was_taken(&self, uid: u64, delivery: (u64, Option<u16>)) -> bool {
+        self.takes.iter().any(|take| take.message.uid == uid && take.delivery == delivery)
     }
 
     pub(crate) fn push(&mut self, take: Take) {
@@ -76,7 +80,8 @@ impl Log {
         };
         let lost = self.takes.split_off(survived);
         self.totals.truncate(survived + 1);
-        let acked = |take: &&Take| self.acked.contains(&take.message.uid) && !self.was_taken(take.message.uid);
+        let kept: BTreeSet<u64> = self.takes.iter().map(|take| take.message.uid).collect();
+        let acked = |take: &&Take| self.acked.contains(&take.message.uid) && !kept.contains(&take.message.uid);
         match lost.iter().find(acked) {
             Some(take) => Err(format!("message {} was acknowledged and is lost", take.message.uid)),
             None => Ok(lost.len()),

@@ -114,12 +114,13 @@ impl World {
     pub(crate) fn take(&mut self, delivery: &Delivery) -> Result<(), String> {
         let message = &delivery.message;
         let tag = delivery.packet.map(|packet| DeliveryTag { connection: self.connection, packet });
-        let redelivery = delivery.dup && self.resumed && self.log.was_taken(message.uid);
-        self.say(|| format!("message {} as {:?}, dup {}", message.uid, delivery.packet, delivery.dup));
+        let place = (self.broker.session(), delivery.packet);
+        let redelivery = delivery.dup && self.resumed && self.log.was_taken(message.uid, place);
+        self.say(|| format!("message {} as {:?}, dup {}, known {redelivery}", message.uid, delivery.packet, delivery.dup));
         if let Some(tag) = tag {
             self.tags.insert(tag, message.uid);
         }
-        self.log.push(Take { message: message.clone(), wall_ms: self.wall_ms, redelivery });
+        self.log.push(Take { message: message.clone(), wall_ms: self.wall_ms, delivery: place, redelivery });
         let event = Event::Message(Message {
             topic: &message.topic,
             payload: &message.payload,
