@@ -22,8 +22,10 @@ pub(crate) struct Cloud {
     acks: VecDeque<BatchId>,
     /// Bytes of each batch that the agent takes for unacknowledged.
     unacked: BTreeMap<BatchId, usize>,
-    /// Every record ever, as it first came.
+    /// Every record ever, as it last came.
     records: BTreeMap<(Lane, u64), Value>,
+    /// Records that came, and that no gap stood for at first.
+    came: BTreeMap<Lane, u64>,
     /// The first number that has not come.
     next_seq: BTreeMap<Lane, u64>,
     watermarks: BTreeMap<(String, String), i64>,
@@ -41,6 +43,7 @@ impl Cloud {
             acks: VecDeque::new(),
             unacked: BTreeMap::new(),
             records: BTreeMap::new(),
+            came: BTreeMap::new(),
             next_seq: BTreeMap::new(),
             watermarks: BTreeMap::new(),
             revisions: BTreeMap::new(),
@@ -102,8 +105,7 @@ impl Cloud {
     pub(crate) fn missing(&self) -> BTreeMap<String, u64> {
         let mut missing = BTreeMap::new();
         for (lane, next) in &self.next_seq {
-            let came = self.records.range((lane.clone(), 0)..(lane.clone(), *next));
-            let came = came.filter(|(_, record)| record["kind"] != "gap").count() as u64;
+            let came = self.came.get(lane).copied().unwrap_or(0);
             *missing.entry(lane.1.clone()).or_default() += next - came;
         }
         missing
@@ -165,10 +167,13 @@ impl Cloud {
             let last = self.gaps.entry(lane.clone()).or_default().entry(first).or_insert(seq);
             *last = (*last).max(seq);
         }
+        if kind != "gap" && !self.records.contains_key(&(lane.clone(), seq)) {
+            *self.came.entry(lane.clone()).or_default() += 1;
+        }
         let known = self.records.entry((lane, seq)).or_insert_with(|| record.clone());
         if kind == "gap" {
             *known = record.clone();
-        } else if known["kind"] != "gap" && known != record {
+        } else if known != record {
             return Err(format!("the same number for another record, before it was {known}"));
         }
         if is_new && kind == "pane" { self.check_pane(record) } else { Ok(()) }

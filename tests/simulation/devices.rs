@@ -198,10 +198,10 @@ impl Fleet {
     /// A clock that runs wild: far ahead, long ago, or at the end of all time.
     fn wild(&self, rng: &mut Rng, index: usize, wall: i64) -> (Vec<u8>, Rc<Vec<Item>>) {
         let spec = &self.streams[self.devices[index].stream];
-        let seconds = matches!(spec.time, TimeSpec::Field { format: TimeFormat::EpochSeconds, .. });
+        let millis = matches!(spec.time, TimeSpec::Field { format: TimeFormat::EpochMillis, .. });
         // Without the guard, the end of time would end the stream: ahead, but not for good.
         let at = match (rng.below(4), spec.max_future) {
-            (0, Some(_)) if !seconds => i64::MAX,
+            (0, Some(_)) if millis => i64::MAX,
             (1, _) => as_ms(rng.below(100_000)),
             (2, None) => wall + as_ms(rng.below(5_000)),
             (_, None) => wall + 1_000,

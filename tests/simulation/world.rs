@@ -133,6 +133,7 @@ impl World {
         self.disk.set_full(false);
         self.disk.reopen();
         self.drain()?;
+        self.handle(Event::InputLive(true))?;
         self.pass(120_000)?;
         let wall = self.wall_ms();
         for message in self.fleet.flush(&mut self.rng, wall) {
