@@ -215,6 +215,7 @@ fn collect(driver: &TestDriver, cursor: u64, step: usize, now: Now, end: bool, f
         match row {
             Row::Pane(pane, values) => {
                 let (_, results) = values.fields().next().expect("one field");
+                let results: Vec<_> = results.map(|(_, value)| value).collect();
                 let result = |index: usize| results[index].expect("a number").into();
                 set("type", "window".into());
                 set(

@@ -180,6 +180,27 @@ pub enum LatePolicy {
     Drop,
 }
 
+impl StreamSpec {
+    /// A stream that is configured no more: no topic reaches it, its windows are
+    /// yet to be set. `None` never happens with a checked name.
+    pub(super) fn retired(name: &Name) -> Option<StreamSpec> {
+        let topic = TopicPattern::parse("retired").ok()?;
+        Some(StreamSpec {
+            name: name.clone(),
+            device: DeviceTemplate::parse("retired", &topic).ok()?,
+            topic,
+            format: FormatSpec::Json(FieldsSpec::All),
+            time: TimeSpec::Receive,
+            watermark: WatermarkSpec { disorder: Span::ZERO, idle_timeout: None, scope: Scope::Device },
+            on_idle: OnIdle::Hold,
+            max_future: None,
+            min_time: None,
+            devices_max: 1,
+            windows: Vec::new(),
+        })
+    }
+}
+
 impl TimeFormat {
     /// The word used in the configuration.
     pub fn as_str(self) -> &'static str {

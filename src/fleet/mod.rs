@@ -313,7 +313,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_slice(&first.payload).expect("JSON");
         assert_eq!(json["ts"].as_i64(), Some(first.event.as_millis()));
         assert_eq!(json["temperature"].as_f64(), Some(first.value));
-        assert_eq!((first.value * 4.0).fract(), 0.0);
+        assert!((first.value * 4.0).fract().abs() < f64::EPSILON);
         assert_eq!(first.topic, format!("devices/{}/climate", first.device));
     }
 }

@@ -35,6 +35,18 @@ pub const SPAN_MAX: Span = Span::from_secs(366 * 86_400);
 /// Messages between the MQTT client and the engine. Full: the client stops
 /// reading, TCP pushes back, the broker queues.
 pub const INBOX_LEN: usize = 4_096;
+/// Bytes of messages waiting in the inbox: a message counts as at least 1 KiB, so
+/// this and `INBOX_LEN` are one bound. A larger message takes all of it, alone.
+pub const INBOX_BYTES_MAX: usize = INBOX_LEN * 1_024;
+/// Messages handed to the inbox in one piece, when they arrived in one piece.
+pub const BURST_LEN: usize = 64;
+/// Bytes of one MQTT packet, in and out. Far above `PAYLOAD_BYTES_MAX`, because a
+/// packet above it ends the connection and comes again after the reconnect.
+pub const PACKET_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+/// Connections served by the control socket at once; more wait in the backlog.
+pub const CONTROL_CONNECTIONS_MAX: usize = 4;
+/// Bytes of one request line on the control socket; longer ones are refused.
+pub const CONTROL_REQUEST_BYTES_MAX: usize = 256;
 /// Events taken from the inbox before deadlines are looked at again.
 pub const BATCH_MAX: usize = 1_024;
 /// Packet ids remembered for recognising redelivery. Above any burst of
@@ -58,3 +70,7 @@ pub const PAGE_BYTES_MAX: usize = 12 * 1024;
 pub const PAGE_SLOTS_MAX: usize = 256;
 /// Bytes of one configuration document.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
+/// The least and the most that the outbox may be given. It lies in memory.
+pub const OUTBOX_BYTES: core::ops::RangeInclusive<usize> = 64 * 1024..=64 * 1024 * 1024;
+/// Bytes of an MQTT client id, of a topic prefix, of a host name.
+pub const MQTT_NAME_BYTES: usize = 128;

@@ -45,11 +45,10 @@ pub(super) fn recover(slots: &mut impl Slots, packing: Packing) -> Recovered {
     }
     let mut chosen = Chain { set: Set::A, generation: 0, seq: 0, parts: 0, tried: 0 };
     for chain in survey.chains() {
-        let mut whole = Whole { slots, packing, value: &mut value };
-        match whole.read(chain.set, SlotKind::Snapshot, 0, chain.parts) {
-            _ if chain.generation == 0 => (),
-            Some(snapshot) => loaded.snapshot = Some(snapshot),
-            None => {
+        if chain.generation > 0 {
+            let mut whole = Whole { slots, packing, value: &mut value };
+            loaded.snapshot = whole.read(chain.set, SlotKind::Snapshot, 0, chain.parts);
+            if loaded.snapshot.is_none() {
                 loaded.damage.push(format!("the snapshot of generation {} does not unpack", chain.generation));
                 continue;
             }
@@ -112,10 +111,10 @@ impl Survey {
         let mut unreadable = 0;
         let mut list = |set, kind, len: usize| {
             let len = u16::try_from(len).expect("the slot limits fit");
-            let look = |index| match slots.read(SlotId { set, kind, index }, value) {
+            let look = |slot| match slots.read(slot, value) {
                 Ok(false) => Found::Empty,
                 Ok(true) => match Header::read(value) {
-                    Some((header, _)) if header.kind == kind => Found::Part(header),
+                    Some((header, _)) if header.slot() == slot => Found::Part(header),
                     Some(_) | None => Found::Bad,
                 },
                 Err(_) => {
@@ -123,7 +122,7 @@ impl Survey {
                     Found::Bad
                 }
             };
-            (0..len).map(look).collect()
+            (0..len).map(|index| SlotId { set, kind, index }).map(look).collect()
         };
         let sets = Set::ALL
             .map(|set| [list(set, SlotKind::Snapshot, SNAPSHOT_SLOTS_MAX), list(set, SlotKind::Page, PAGE_SLOTS_MAX)]);

@@ -1,0 +1,287 @@
+//! The synchronous loop around the engine, on a thread of its own.
+//!
+//! ```text
+//! wait(inbox, next deadline) → read the clock once → take ≤ BATCH_MAX messages
+//!   → engine.handle → engine.advance (commit, then effects) → status, watchdog
+//! ```
+//!
+//! It waits on nothing but the inbox and the store: every queue out of here
+//! takes without waiting or is given up ([`super::routes`]). So the tasks that
+//! feed the inbox always find it emptied, and nothing can lock up in a circle.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::oneshot;
+use tracing::{error, info};
+
+use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
+use crate::model::limits::BATCH_MAX;
+use crate::model::time::{Now, ProcTime, Span};
+
+use super::clock::SystemClock;
+use super::inbox::{Burst, Closed, Inbox, Input};
+use super::liveness::Liveness;
+use super::routes::Routes;
+use super::status::{ConnectionFacts, Identity, Status, add_reasons};
+use super::systemd::Supervision;
+
+/// The retained status is renewed this often.
+pub const STATUS_EVERY: Span = Span::from_secs(30);
+/// A change of health is looked for, and published, at most this often.
+const HEALTH_EVERY: Span = Span::from_secs(1);
+/// The longest wait: bounds what a mistaken deadline can do.
+const WAIT_MAX: Span = Span::from_secs(60);
+
+/// What the shell needs of the engine. The driver implements it; tests use a
+/// fake. No method waits on anything but the store.
+pub trait Engine {
+    /// Takes one input in; never acts.
+    fn handle(&mut self, now: Now, event: Event<'_>);
+    /// Commits when that is due, then allows effects.
+    fn advance(&mut self, now: Now, perform: &mut dyn FnMut(Effect));
+    /// When [`Engine::advance`] next has something to do.
+    fn next_deadline(&self, now: Now) -> Option<ProcTime>;
+    /// Final commit and snapshot; effects allowed.
+    fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect));
+    /// What is wrong with it; empty: healthy. Asked every second, so it is cheap.
+    fn health(&self) -> Vec<String>;
+    /// Its part of the status document. May walk through all devices.
+    fn report(&self, now: Now) -> serde_json::Value;
+}
+
+/// What the thread is given besides the engine.
+pub struct Wiring {
+    /// The machine's clocks.
+    pub clock: SystemClock,
+    /// Its inputs.
+    pub inbox: Inbox,
+    /// Who we are.
+    pub identity: Identity,
+    /// Longest time between a message and its commit.
+    pub commit_interval: Span,
+}
+
+/// Starts the thread. It ends after [`Input::Stop`], or when every sender is gone.
+/// `alive` is dropped when it ends, be it by a panic.
+///
+/// # Errors
+/// The operating system has no thread to give.
+pub fn spawn<E: Engine + Send + 'static>(
+    engine: E,
+    wiring: Wiring,
+    alive: oneshot::Sender<()>,
+) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("engine".into()).spawn(move || {
+        let _alive = alive;
+        EngineThread::new(engine, wiring).run();
+    })
+}
+
+struct EngineThread<E> {
+    engine: E,
+    clock: SystemClock,
+    inbox: Inbox,
+    identity: Identity,
+    routes: Routes,
+    liveness: Liveness,
+    supervision: Supervision,
+    devices: ConnectionFacts,
+    uplink: ConnectionFacts,
+    health: Vec<String>,
+    health_at: ProcTime,
+    /// When the retained status is due; `None` without an uplink.
+    status_at: Option<ProcTime>,
+}
+
+/// What a turn means for the loop.
+enum Turn {
+    Next,
+    Stop(&'static str),
+}
+
+impl<E: Engine> EngineThread<E> {
+    fn new(engine: E, wiring: Wiring) -> EngineThread<E> {
+        let Wiring { clock, inbox, identity, commit_interval } = wiring;
+        let now = clock.proc();
+        EngineThread {
+            engine,
+            clock,
+            inbox,
+            identity,
+            routes: Routes::default(),
+            liveness: Liveness::new(commit_interval),
+            supervision: Supervision::from_env(now),
+            devices: ConnectionFacts::default(),
+            uplink: ConnectionFacts::default(),
+            health: Vec::new(),
+            health_at: now,
+            status_at: None,
+        }
+    }
+
+    fn run(mut self) {
+        let reason = loop {
+            match self.turn() {
+                Ok(Turn::Next) => {}
+                Ok(Turn::Stop(reason)) => break reason,
+                Err(Closed) => break "the agent ended",
+            }
+        };
+        let now = self.clock.now();
+        self.engine.stop(now, &mut |effect| self.routes.perform(effect));
+        let report = self.engine.report(now);
+        let last = self.status(now, &self.health(), &report).offline(reason);
+        self.routes.send_last(last);
+        // Ends the acknowledgements: the connection sends what it has and disconnects.
+        self.routes.clear_devices();
+        info!(reason, "engine stopped");
+    }
+
+    /// One round: wait, take, handle, advance.
+    fn turn(&mut self) -> Result<Turn, Closed> {
+        let first = self.wait()?;
+        let now = self.clock.now();
+        if self.inbox.is_crowded() {
+            self.liveness.handle_crowded(now.proc);
+        }
+        if first.is_none() {
+            self.engine.handle(now, Event::Tick);
+        }
+        let mut taken = 0;
+        let mut next = first;
+        while let Some(input) = next {
+            if let Input::Stop { reason } = input {
+                return Ok(Turn::Stop(reason));
+            }
+            taken += self.handle(now, input);
+            next = if taken < BATCH_MAX { self.inbox.recv_ready() } else { None };
+        }
+        if let Some(live) = self.liveness.poll(now.proc) {
+            self.engine.handle(now, Event::InputLive(live));
+        }
+        self.engine.advance(now, &mut |effect| self.routes.perform(effect));
+        let acks = self.routes.take_acks();
+        if acks > 0 {
+            self.liveness.handle_acks(now.proc, acks);
+        }
+        self.publish_status(now);
+        self.supervision.handle_progress(now.proc);
+        Ok(Turn::Next)
+    }
+
+    fn wait(&mut self) -> Result<Option<Input>, Closed> {
+        if let Some(input) = self.inbox.recv_ready() {
+            return Ok(Some(input));
+        }
+        let now = self.clock.now();
+        self.liveness.handle_wait(now.proc);
+        let deadlines = [
+            self.engine.next_deadline(now),
+            self.liveness.next_deadline(),
+            self.supervision.next_deadline(),
+            self.status_at,
+        ];
+        let wait = deadlines.into_iter().flatten().map(|deadline| deadline.since(now.proc)).min();
+        self.inbox.recv(wait.unwrap_or(WAIT_MAX).min(WAIT_MAX))
+    }
+
+    /// Returns the number of messages taken; everything else counts as one.
+    fn handle(&mut self, now: Now, input: Input) -> usize {
+        match input {
+            Input::Messages(burst) => return self.handle_burst(now, burst),
+            Input::DevicesUp { connection, resumed, acks } => {
+                self.routes.set_devices(connection, acks);
+                self.devices.handle_up(now.proc);
+                self.engine.handle(now, Event::SessionStarted { resumed });
+            }
+            Input::DevicesSubscribed { refused } => {
+                self.devices.refused = refused;
+                self.liveness.handle_subscribed(now.proc);
+            }
+            Input::DevicesDown { reason } => {
+                self.routes.clear_devices();
+                self.devices.handle_down(now.proc, reason);
+                self.liveness.handle_down(now.proc);
+            }
+            Input::UplinkUp { outbound } => {
+                self.routes.set_uplink(outbound);
+                self.uplink.handle_up(now.proc);
+                self.status_at = Some(now.proc);
+                self.engine.handle(now, Event::UplinkUp);
+            }
+            Input::UplinkAcked(batch) => self.engine.handle(now, Event::UplinkAcked(batch)),
+            Input::UplinkDown { reason } => {
+                if self.uplink.connected {
+                    self.engine.handle(now, Event::UplinkDown);
+                }
+                self.routes.clear_uplink();
+                self.uplink.handle_down(now.proc, reason);
+                self.status_at = None;
+            }
+            Input::Query(answer) => {
+                let report = self.engine.report(now);
+                // Whoever asked may have gone.
+                let _ = answer.send(self.status(now, &self.health(), &report).online());
+            }
+            Input::Stop { .. } => error!("a stop is taken by the loop"),
+        }
+        1
+    }
+
+    fn handle_burst(&mut self, now: Now, burst: Burst) -> usize {
+        let mut ackable = 0;
+        for arrival in &burst.messages {
+            let tag = arrival.packet.map(|packet| DeliveryTag { connection: burst.connection, packet });
+            ackable += u64::from(tag.is_some());
+            let message = Message {
+                topic: &arrival.topic,
+                payload: &arrival.payload,
+                retain: arrival.retain,
+                dup: arrival.dup,
+                tag,
+            };
+            self.engine.handle(now, Event::Message(message));
+        }
+        self.liveness.handle_arrivals(now.proc, ackable);
+        let taken = burst.messages.len();
+        self.inbox.release(burst);
+        taken
+    }
+
+    /// The retained status, when it is due or health has changed, and systemd's line.
+    fn publish_status(&mut self, now: Now) {
+        let due = self.status_at.is_some_and(|at| at <= now.proc);
+        if !due && now.proc.since(self.health_at) < HEALTH_EVERY {
+            return;
+        }
+        self.health_at = now.proc;
+        let health = self.health();
+        if let Some(worst) = health.first() {
+            self.supervision.handle_line(now.proc, &format!("degraded: {worst}"));
+        } else {
+            self.supervision.handle_line(now.proc, "all connected, healthy");
+        }
+        let changed = health != self.health;
+        if changed {
+            info!(reasons = ?health, "health changed");
+            self.health = health;
+        }
+        if self.status_at.is_some() && (due || changed) {
+            let report = self.engine.report(now);
+            let document = self.status(now, &self.health, &report).online();
+            let every = if self.routes.send_status(document) { STATUS_EVERY } else { HEALTH_EVERY };
+            self.status_at = Some(now.proc + every);
+        }
+    }
+
+    fn health(&self) -> Vec<String> {
+        let mut reasons = self.engine.health();
+        add_reasons(&mut reasons, &self.devices, &self.uplink);
+        reasons
+    }
+
+    fn status<'a>(&'a self, now: Now, health: &'a [String], engine: &'a serde_json::Value) -> Status<'a> {
+        Status { identity: &self.identity, now, devices: &self.devices, uplink: &self.uplink, health, engine }
+    }
+}

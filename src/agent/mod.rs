@@ -1,0 +1,161 @@
+//! The shell: everything that touches the outside world, and the composition
+//! root that connects it to the engine.
+//!
+//! One runtime thread serves the network (device broker, uplink, control
+//! socket, signals); the engine has a thread of its own. Between them lie the
+//! inbox and, per connection, one queue back; all bounded, and the engine
+//! thread waits for none. Trouble with the network never ends the agent.
+
+pub mod clock;
+pub mod control;
+mod driven;
+pub mod engine_thread;
+pub mod inbox;
+pub mod interrupt;
+pub mod liveness;
+pub mod mqtt;
+pub mod routes;
+pub mod shutdown;
+pub mod status;
+pub mod store;
+pub mod systemd;
+pub mod telemetry;
+pub mod uplink;
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+
+use anyhow::{Context, bail};
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+
+use crate::config::boot::Config;
+use crate::engine::driver::Driver;
+use crate::engine::step::Clock;
+use crate::model::ids::push_escaped;
+
+use clock::SystemClock;
+use engine_thread::{Engine, Wiring};
+use inbox::{InboxSender, Input, inbox};
+use mqtt::ingest::IngestSpec;
+use shutdown::{STOP_MAX, Signals};
+use status::Identity;
+use uplink::mqtt::UplinkSpec;
+
+/// Name resolution runs on these; two brokers, two threads.
+const BLOCKING_THREADS: usize = 2;
+
+/// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
+///
+/// # Errors
+/// The store cannot be used, the operating system refuses threads or signal
+/// handlers, the engine thread ended by itself, or the stop took longer than
+/// [`STOP_MAX`]. Never because of the network.
+pub fn run(config: &Config) -> anyhow::Result<()> {
+    let clock = SystemClock::start();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .context("starting the network runtime")?;
+    // Before the restore: a signal meanwhile ends the agent in order, right after it.
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::catch().context("catching signals")?
+    };
+    let store = store::open(&config.storage.path).context("opening the store")?;
+    let engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
+    info!(took_ms = clock.proc().as_millis(), "state restored");
+    let ended = runtime.block_on(supervise(config, engine, clock, signals.recv()));
+    // A name resolution that hangs must not hold the exit up.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Wires everything, waits for `stop` to give a reason, and ends it all in order.
+///
+/// # Errors
+/// As for [`run`], but for the store.
+pub async fn supervise<E: Engine + Send + 'static>(
+    config: &Config,
+    engine: E,
+    clock: SystemClock,
+    stop: impl Future<Output = &'static str>,
+) -> anyhow::Result<()> {
+    let (sender, receiver) = inbox();
+    let identity = Identity { gateway: config.pipeline.gateway.as_str().to_owned(), config_hash: config.hash.clone() };
+    let control = config.control.as_deref();
+    let ingest_spec = ingest_spec(config);
+    let uplink_spec = uplink_spec(config, &identity);
+    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval: config.pipeline.commit.interval };
+    let (alive, mut engine_ended) = oneshot::channel();
+    let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
+
+    let (stop_in, stopping) = watch::channel(false);
+    let mut ingest = tokio::spawn(mqtt::ingest::run(ingest_spec, sender.clone(), clock, stopping.clone()));
+    let mut uplink = tokio::spawn(uplink::mqtt::run(uplink_spec, sender.clone(), clock, stopping));
+    let control_task = control.and_then(|path| serve_control(path, &sender));
+    systemd::ready();
+    info!(gateway = %config.pipeline.gateway, "tidegate is running");
+
+    let mut stop = pin!(stop);
+    let reason = tokio::select! {
+        reason = &mut stop => reason,
+        _ = &mut engine_ended => bail!("the engine thread ended by itself: see the log above"),
+        ended = &mut ingest => bail!("the ingest task ended by itself: {ended:?}"),
+        ended = &mut uplink => bail!("the uplink task ended by itself: {ended:?}"),
+    };
+
+    info!(reason, "stopping");
+    systemd::stopping();
+    stop_in.send_replace(true);
+    let finish = async {
+        // Closed: it has ended already, which the next line sees.
+        let _ = sender.send(Input::Stop { reason }).await;
+        let _ = (&mut engine_ended).await;
+        let _ = tokio::join!(&mut ingest, &mut uplink);
+    };
+    let finished = timeout(STOP_MAX, finish).await;
+    if let (Some(task), Some(path)) = (control_task, control) {
+        task.abort();
+        let _ = std::fs::remove_file(path);
+    }
+    if finished.is_err() {
+        error!("not finished in time: what was not acknowledged will be delivered again");
+        bail!("the stop took longer than {} s", STOP_MAX.as_secs());
+    }
+    if thread.join().is_err() {
+        bail!("the engine thread panicked while stopping");
+    }
+    info!("stopped");
+    Ok(())
+}
+
+/// Without the socket the agent does its work all the same.
+fn serve_control(path: &Path, inbox: &InboxSender) -> Option<tokio::task::JoinHandle<()>> {
+    match control::bind(path) {
+        Ok(listener) => Some(tokio::spawn(control::serve(listener, inbox.clone()))),
+        Err(error) => {
+            warn!(path = %path.display(), %error, "no control socket: `tidegate status` will not work");
+            None
+        }
+    }
+}
+
+fn ingest_spec(config: &Config) -> IngestSpec {
+    let mut filters: Vec<String> =
+        config.pipeline.streams.iter().map(|stream| stream.topic.filter().to_owned()).collect();
+    filters.sort();
+    filters.dedup();
+    IngestSpec { broker: config.devices.clone(), filters }
+}
+
+fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
+    let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
+    push_escaped(&mut status_topic, &identity.gateway);
+    status_topic.push_str("/status");
+    UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will() }
+}

@@ -1,0 +1,350 @@
+//! Messages from the device broker to the engine, acknowledgements back.
+//!
+//! A persistent session under a stable client id: what we have not
+//! acknowledged, the broker sends again, on this connection's successor or to
+//! the next process. Nothing is acknowledged here; the engine thread says when.
+//!
+//! * **Full inbox**: the socket is not read. Acknowledgements and pings go on,
+//!   so the engine can always get rid of its acknowledgements and the broker
+//!   does not give us up. The engine thread never waits for this task.
+//! * **Acknowledgements** carry no connection: their channel belongs to one
+//!   connection and dies with it, so a late one cannot hit another message
+//!   with the same packet id.
+//! * **Subscriptions** are made anew when the broker has no session of ours,
+//!   on the first connection of a process (the filters may have changed), and
+//!   as long as one was refused, also every 60 s while connected. Not on every
+//!   reconnect: each SUBSCRIBE makes the broker repeat all retained messages.
+//! * **`QoS` 2** is never asked for; a session left by another program may
+//!   hold some. It is taken through its handshake, never counted unsolicited.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+
+use flume::Receiver;
+use rumqttc::{Packet, PubAck, PubComp, PubRec, Publish, QoS, SubAck, Subscribe, SubscribeFilter, SubscribeReasonCode};
+use tokio::sync::watch;
+use tracing::{debug, info, warn};
+
+use crate::agent::clock::{SystemClock, entropy, sleep};
+use crate::agent::inbox::{Arrival, Burst, Closed, InboxSender, Input};
+use crate::config::boot::BrokerSpec;
+use crate::model::limits::BURST_LEN;
+use crate::model::time::{ProcTime, Span};
+
+use super::backoff::Backoff;
+use super::connection::{Link, LinkError, Purpose};
+use super::keep_alive::{Due, KeepAlive};
+
+/// Every packet id once, and SUBSCRIBE.
+const ACKS_LEN: usize = u16::MAX as usize;
+/// Acknowledgements per flush.
+const ACKS_PER_SEND: usize = 1_024;
+/// How often a refused filter is tried again on a living connection.
+const RESUBSCRIBE: Span = Span::from_secs(60);
+
+/// What to listen to.
+#[derive(Clone, Debug)]
+pub struct IngestSpec {
+    /// The broker.
+    pub broker: BrokerSpec,
+    /// Topic filters, each once.
+    pub filters: Vec<String>,
+}
+
+/// Why one connection ended.
+enum End {
+    /// A new one is made after a wait.
+    Lost(LinkError),
+    /// The agent stops; everything owed was sent.
+    Stopped,
+    /// The engine thread is gone.
+    Closed,
+}
+
+impl From<LinkError> for End {
+    fn from(error: LinkError) -> End {
+        End::Lost(error)
+    }
+}
+
+impl From<Closed> for End {
+    fn from(Closed: Closed) -> End {
+        End::Closed
+    }
+}
+
+/// Runs until `stop` turns true or the engine thread is gone. Network trouble
+/// never ends it.
+///
+/// At a stop it reads no more, sends the acknowledgements that the engine
+/// thread still hands over, and disconnects when that drops its end.
+pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
+    let mut backoff = Backoff::new(&spec.broker.client_id, entropy());
+    let mut connection = 0_u32;
+    let mut all_granted = false;
+    let mut reported = String::new();
+    loop {
+        connection += 1;
+        let end = tokio::select! {
+            end = connect(&spec, &inbox, clock, connection, all_granted, &mut backoff) => end,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        let end = match end {
+            Ok(mut session) => {
+                reported.clear();
+                info!(broker = %spec.broker.host, port = spec.broker.port, connection, "device broker connected");
+                let end = session.run(&mut stop).await;
+                all_granted = session.all_granted;
+                end
+            }
+            Err(end) => end,
+        };
+        let End::Lost(error) = end else { return };
+        let reason = error.to_string();
+        let wait = backoff.handle_down(clock.proc());
+        if reason == reported {
+            debug!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "device broker still unavailable");
+        } else {
+            warn!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "no connection to the device broker");
+            reported.clone_from(&reason);
+        }
+        if inbox.send(Input::DevicesDown { reason }).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = sleep(wait) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+async fn connect<'a>(
+    spec: &'a IngestSpec,
+    inbox: &'a InboxSender,
+    clock: SystemClock,
+    connection: u32,
+    all_granted: bool,
+    backoff: &mut Backoff,
+) -> Result<Session<'a>, End> {
+    let (link, resumed) = Link::connect(&spec.broker, &Purpose::PersistentSession).await?;
+    let now = clock.proc();
+    backoff.handle_up(now);
+    let (acks_in, acks) = flume::bounded(ACKS_LEN);
+    inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in }).await?;
+    let mut session = Session {
+        spec,
+        inbox,
+        clock,
+        connection,
+        link,
+        acks,
+        keep_alive: KeepAlive::new(now, spec.broker.keep_alive),
+        waiting: None,
+        exactly_once: BTreeSet::new(),
+        all_granted: resumed && all_granted,
+        resubscribe_at: None,
+    };
+    if session.all_granted {
+        inbox.send(Input::DevicesSubscribed { refused: Vec::new() }).await?;
+    } else {
+        session.subscribe().await?;
+    }
+    Ok(session)
+}
+
+/// One connection.
+struct Session<'a> {
+    spec: &'a IngestSpec,
+    inbox: &'a InboxSender,
+    clock: SystemClock,
+    connection: u32,
+    link: Link,
+    acks: Receiver<u16>,
+    keep_alive: KeepAlive,
+    /// A burst that found no room. While it waits the socket is not read.
+    waiting: Option<Waiting<'a>>,
+    /// Packet ids that arrived at `QoS` 2 and are not acknowledged; at most all.
+    exactly_once: BTreeSet<u16>,
+    all_granted: bool,
+    resubscribe_at: Option<ProcTime>,
+}
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<(), Closed>> + Send + 'a>>;
+
+/// What woke the session.
+enum Wake {
+    Packet(Packet),
+    Ack(u16),
+    /// The engine thread dropped its end: it owes no more acknowledgements.
+    AcksDone,
+    Room,
+    Timer,
+    Stop,
+}
+
+impl Session<'_> {
+    async fn run(&mut self, stop: &mut watch::Receiver<bool>) -> End {
+        loop {
+            let stopping = *stop.borrow() || stop.has_changed().is_err();
+            let turn = match self.wake(stop, stopping).await {
+                Ok(Wake::Packet(packet)) => self.handle_packets(packet).await,
+                Ok(Wake::Ack(first)) => self.send_acks(first).await,
+                Ok(Wake::AcksDone) => return self.finish(stopping).await,
+                Ok(Wake::Room) => {
+                    self.waiting = None;
+                    Ok(())
+                }
+                Ok(Wake::Timer) => self.handle_timers(stopping).await,
+                Ok(Wake::Stop) => Ok(()),
+                Err(end) => Err(end),
+            };
+            if let Err(end) = turn {
+                return end;
+            }
+        }
+    }
+
+    /// Every future in here may be dropped half way: none holds anything.
+    async fn wake(&mut self, stop: &mut watch::Receiver<bool>, stopping: bool) -> Result<Wake, End> {
+        let reading = self.waiting.is_none() && !stopping;
+        let timer = self.keep_alive.next_deadline().min(self.resubscribe_at.unwrap_or(ProcTime::from_millis(u64::MAX)));
+        let wait = timer.since(self.clock.proc());
+        tokio::select! {
+            // Acknowledgements first: they make room everywhere else.
+            biased;
+            ack = self.acks.recv_async() => Ok(ack.map_or(Wake::AcksDone, Wake::Ack)),
+            room = async { self.waiting.as_mut().expect("guarded").await }, if self.waiting.is_some() => {
+                room?;
+                Ok(Wake::Room)
+            }
+            packet = self.link.read(), if reading => Ok(Wake::Packet(packet?)),
+            () = sleep(wait) => Ok(Wake::Timer),
+            _ = stop.wait_for(|stop| *stop), if !stopping => Ok(Wake::Stop),
+        }
+    }
+
+    /// Takes what is in the read buffer with it, as one burst.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "publishes apart from all the rest")]
+    async fn handle_packets(&mut self, first: Packet) -> Result<(), End> {
+        self.keep_alive.handle_received(self.clock.proc());
+        let mut messages = Vec::new();
+        let mut next = Some(first);
+        let mut ended = Ok(());
+        while let Some(packet) = next.take() {
+            match packet {
+                Packet::Publish(publish) => messages.push(self.arrival(publish)),
+                control => self.handle_control(control).await?,
+            }
+            if messages.len() == BURST_LEN {
+                break;
+            }
+            match self.link.read_ready() {
+                Ok(packet) => next = packet,
+                // What arrived before the end still counts.
+                Err(error) => ended = Err(End::Lost(error)),
+            }
+        }
+        if !messages.is_empty() {
+            let burst = Input::Messages(Burst { connection: self.connection, messages });
+            if let Err(burst) = self.inbox.send_ready(burst) {
+                self.waiting = Some(Box::pin(self.inbox.send(burst)));
+            }
+        }
+        ended
+    }
+
+    fn arrival(&mut self, publish: Publish) -> Arrival {
+        let packet = match publish.qos {
+            QoS::AtMostOnce => None,
+            QoS::AtLeastOnce => Some(publish.pkid),
+            QoS::ExactlyOnce => {
+                self.exactly_once.insert(publish.pkid);
+                Some(publish.pkid)
+            }
+        };
+        Arrival { topic: publish.topic, payload: publish.payload, retain: publish.retain, dup: publish.dup, packet }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what a server never sends, or needs no answer")]
+    async fn handle_control(&mut self, packet: Packet) -> Result<(), End> {
+        match packet {
+            Packet::SubAck(suback) => self.handle_suback(&suback).await,
+            Packet::PubRel(release) => self.send([Packet::PubComp(PubComp { pkid: release.pkid })]).await,
+            Packet::PingResp => Ok(()),
+            other => {
+                debug!(?other, "unexpected packet ignored");
+                Ok(())
+            }
+        }
+    }
+
+    async fn handle_suback(&mut self, suback: &SubAck) -> Result<(), End> {
+        let mut refused = Vec::new();
+        for (filter, code) in self.spec.filters.iter().zip(&suback.return_codes) {
+            match code {
+                SubscribeReasonCode::Success(QoS::AtLeastOnce | QoS::ExactlyOnce) => {}
+                SubscribeReasonCode::Success(QoS::AtMostOnce) => {
+                    warn!(%filter, "the device broker grants QoS 0 only: nothing can be promised for it");
+                }
+                SubscribeReasonCode::Failure => {
+                    warn!(%filter, "the device broker refuses the subscription: check its access rules");
+                    refused.push(filter.clone());
+                }
+            }
+        }
+        self.all_granted = refused.is_empty();
+        self.resubscribe_at = (!self.all_granted).then(|| self.clock.proc() + RESUBSCRIBE);
+        Ok(self.inbox.send(Input::DevicesSubscribed { refused }).await?)
+    }
+
+    async fn subscribe(&mut self) -> Result<(), End> {
+        self.resubscribe_at = None;
+        let filters =
+            self.spec.filters.iter().map(|filter| SubscribeFilter::new(filter.clone(), QoS::AtLeastOnce)).collect();
+        // The only packet id that is ours on this connection.
+        self.send([Packet::Subscribe(Subscribe { pkid: 1, filters })]).await
+    }
+
+    async fn send_acks(&mut self, first: u16) -> Result<(), End> {
+        let mut acks = Vec::with_capacity(self.acks.len().min(ACKS_PER_SEND) + 1);
+        acks.push(first);
+        acks.extend(self.acks.try_iter().take(ACKS_PER_SEND));
+        let packets: Vec<Packet> = acks.into_iter().map(|pkid| self.ack(pkid)).collect();
+        self.send(packets).await
+    }
+
+    fn ack(&mut self, pkid: u16) -> Packet {
+        if self.exactly_once.remove(&pkid) { Packet::PubRec(PubRec { pkid }) } else { Packet::PubAck(PubAck { pkid }) }
+    }
+
+    async fn handle_timers(&mut self, stopping: bool) -> Result<(), End> {
+        let now = self.clock.proc();
+        if self.resubscribe_at.is_some_and(|at| at <= now) {
+            self.subscribe().await?;
+        }
+        match self.keep_alive.poll(now, self.waiting.is_none() && !stopping) {
+            Due::Nothing => Ok(()),
+            Due::Ping => self.send([Packet::PingReq]).await,
+            Due::Dead => Err(End::Lost(LinkError::Unresponsive)),
+        }
+    }
+
+    async fn send(&mut self, packets: impl IntoIterator<Item = Packet>) -> Result<(), End> {
+        self.link.send(packets).await?;
+        self.keep_alive.handle_sent(self.clock.proc());
+        Ok(())
+    }
+
+    /// The engine thread hands over no more acknowledgements: it stopped, or it
+    /// gave this connection up because the acknowledgements found no room.
+    async fn finish(&mut self, stopping: bool) -> End {
+        if !stopping {
+            return End::Lost(LinkError::Broken("the broker uses packet ids twice".into()));
+        }
+        match self.send([Packet::Disconnect]).await {
+            Ok(()) => End::Stopped,
+            Err(end) => end,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Where effects go: the present connections, as the engine thread sees them.
+//!
+//! Nothing here waits. An acknowledgement of an older connection and a batch
+//! without a connection have nowhere to go and are dropped, which is right: the
+//! broker delivers the message again, the engine publishes the batch again. A
+//! queue that is full although it has room for everything the protocol allows
+//! means that the connection is out of order: it is given up, and the task that
+//! serves it starts a new one.
+
+use flume::{Sender, TrySendError};
+use tracing::warn;
+
+use crate::engine::step::{Batch, DeliveryTag, Effect};
+
+use super::inbox::Outbound;
+
+/// The present connections.
+#[derive(Default)]
+pub struct Routes {
+    devices: Option<(u32, Sender<u16>)>,
+    uplink: Option<Sender<Outbound>>,
+    acks: u64,
+}
+
+impl Routes {
+    /// A connection to the device broker and its way back.
+    pub fn set_devices(&mut self, connection: u32, acks: Sender<u16>) {
+        self.devices = Some((connection, acks));
+    }
+
+    /// The device broker is gone, or nothing more will be acknowledged.
+    pub fn clear_devices(&mut self) {
+        self.devices = None;
+    }
+
+    /// An uplink connection.
+    pub fn set_uplink(&mut self, outbound: Sender<Outbound>) {
+        self.uplink = Some(outbound);
+    }
+
+    /// The uplink is gone.
+    pub fn clear_uplink(&mut self) {
+        self.uplink = None;
+    }
+
+    /// Does what the engine allows.
+    pub fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Ack(tag) => self.acknowledge(tag),
+            Effect::Publish(batch) => self.publish(batch),
+        }
+    }
+
+    /// Acknowledgements of the present connection since the last call.
+    pub fn take_acks(&mut self) -> u64 {
+        std::mem::take(&mut self.acks)
+    }
+
+    /// Hands a status document to the uplink; false when it could not be taken.
+    pub fn send_status(&mut self, document: Vec<u8>) -> bool {
+        self.uplink.as_ref().is_some_and(|uplink| uplink.try_send(Outbound::Status(document)).is_ok())
+    }
+
+    /// Hands over the last document, after which the uplink disconnects.
+    pub fn send_last(&mut self, document: Vec<u8>) {
+        if let Some(uplink) = self.uplink.take() {
+            // Full: the connection drops without DISCONNECT and the last will speaks.
+            let _ = uplink.try_send(Outbound::Last(document));
+        }
+    }
+
+    fn acknowledge(&mut self, tag: DeliveryTag) {
+        let Some((connection, acks)) = &self.devices else { return };
+        if *connection != tag.connection {
+            return;
+        }
+        self.acks += 1;
+        if let Err(TrySendError::Full(packet)) = acks.try_send(tag.packet) {
+            warn!(connection, packet, "more acknowledgements than packet ids: giving the connection up");
+            self.devices = None;
+        }
+    }
+
+    fn publish(&mut self, batch: Batch) {
+        let Some(uplink) = &self.uplink else { return };
+        if let Err(TrySendError::Full(_)) = uplink.try_send(Outbound::Batch(batch)) {
+            warn!("more batches than the uplink window: giving the connection up");
+            self.uplink = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::step::BatchId;
+
+    use super::*;
+
+    fn ack(connection: u32, packet: u16) -> Effect {
+        Effect::Ack(DeliveryTag { connection, packet })
+    }
+
+    fn batch(id: u64) -> Effect {
+        Effect::Publish(Batch { id: BatchId(id), topic: String::new(), payload: Vec::new(), records: 1 })
+    }
+
+    #[test]
+    fn an_acknowledgement_of_an_older_connection_goes_nowhere() {
+        let mut routes = Routes::default();
+        routes.perform(ack(1, 7));
+        let (acks, received) = flume::bounded(8);
+        routes.set_devices(2, acks);
+        routes.perform(ack(1, 7));
+        routes.perform(ack(2, 8));
+        assert_eq!(received.drain().collect::<Vec<_>>(), [8]);
+        assert_eq!(routes.take_acks(), 1);
+        assert_eq!(routes.take_acks(), 0);
+    }
+
+    #[test]
+    fn a_full_queue_gives_the_connection_up_instead_of_waiting() {
+        let mut routes = Routes::default();
+        let (outbound, received) = flume::bounded(1);
+        routes.set_uplink(outbound);
+        routes.perform(batch(1));
+        assert!(!routes.send_status(Vec::new()), "a status can wait");
+        routes.perform(batch(2));
+        assert!(matches!(received.try_recv(), Ok(Outbound::Batch(batch)) if batch.id == BatchId(1)));
+        assert!(received.is_disconnected());
+
+        let (acks, received) = flume::bounded(1);
+        routes.set_devices(1, acks);
+        routes.perform(ack(1, 1));
+        routes.perform(ack(1, 2));
+        assert_eq!(received.recv(), Ok(1));
+        assert!(received.is_disconnected());
+    }
+}

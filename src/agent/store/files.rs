@@ -1,0 +1,47 @@
+//! The few file operations that durability rests on.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Replaces `dir/name` in one step: after a power cut it has the old or the new
+/// content, never a mixture.
+pub(super) fn replace(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let temporary = dir.join(format!("{name}.new"));
+    let mut file = File::create(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&temporary, dir.join(name))?;
+    sync_dir(dir)
+}
+
+/// Makes names in `dir` durable: created, renamed or removed.
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Makes a directory, its files and its own name durable. (sled creates files
+/// without doing so: a fresh store could vanish with the power.)
+pub(super) fn sync_tree(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        File::open(entry?.path())?.sync_all()?;
+    }
+    sync_dir(dir)?;
+    dir.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Removes the files of `dir` whose name `is` accepts.
+pub(super) fn remove_matching(dir: &Path, is: impl Fn(&str) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(&is) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// True for an error that says "no space".
+pub(super) fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull || error.kind() == io::ErrorKind::QuotaExceeded
+}

@@ -1,0 +1,259 @@
+//! Durable storage of the engine: the page ring over sled, and what to do when
+//! a file is damaged.
+//!
+//! ```text
+//! <dir>/lock         held by the process that uses the store
+//! <dir>/pages/       sled: conf, db, snap.*, blobs/
+//! <dir>/witness      how far the pages had come (witness.rs)
+//! <dir>/quarantine/  at most 3 databases that were found damaged
+//! ```
+//!
+//! The ladder, so that damage never keeps the agent from starting: note the
+//! pages in the raw bytes of sled's file (salvage.rs) → remove sled's leftovers
+//! and open → remove what sled can rebuild and open → check every checksum and
+//! sequence → use what the raw bytes have beyond that → put the database aside, write what could be saved into a new one, and say
+//! what happened ([`Loaded::damage`]). The first
+//! write after that must be a snapshot, under a new epoch; until it is followed
+//! by [`Store::witness`], every start reports the damage again.
+//!
+//! Only three things stop it ([`OpenError`]): another process, a full disk and
+//! a directory it may not use. None of them is touched by the ladder.
+
+mod files;
+mod guard;
+mod packing;
+mod quarantine;
+mod salvage;
+mod sled;
+mod witness;
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use self::sled::{SledSlots, Trouble};
+use self::witness::{Testimony, Witness};
+use crate::engine::ring::{Mark, Ring};
+use crate::engine::store::{Loaded, Store, StoreError};
+
+pub use self::packing::ZSTD;
+pub use self::sled::FREE_BYTES_MIN;
+
+/// The process before may still be ending: its lock goes with it.
+const LOCK_TRIES: u32 = 20;
+const LOCK_WAIT: Duration = Duration::from_millis(25);
+
+/// Why the store cannot be used. One variant per reaction.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Stop the other one, or leave it to it.
+    #[error("another tidegate is running on {}", .0.display())]
+    Locked(PathBuf),
+    /// Free some space and start again. Old quarantines are already gone.
+    #[error("no space left for the store in {}", .0.display())]
+    Full(PathBuf),
+    /// The directory cannot be used: permissions, a read-only mount, a path
+    /// that is not a directory. A human has to look.
+    #[error("the store in {} cannot be used", dir.display())]
+    Unusable {
+        /// The store's directory.
+        dir: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The engine's store on disk. Release it by dropping it.
+#[derive(Debug)]
+pub struct SledStore {
+    // Before the lock: fields are dropped in order.
+    ring: Ring<SledSlots>,
+    dir: PathBuf,
+    /// What `open` found, until it is fetched.
+    loaded: Option<Loaded>,
+    _lock: File,
+}
+
+/// Opens or creates the store in `dir` and finds out what survived; `load` then
+/// hands it over. Damage is repaired or put aside, never a reason to fail.
+///
+/// # Errors
+/// See [`OpenError`]. Nothing of the state was changed.
+pub fn open(dir: &Path) -> Result<SledStore, OpenError> {
+    let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
+    fs::create_dir_all(dir).map_err(|error| give_up(dir, sort(error)))?;
+    let lock = lock(dir)?;
+    files::sync_dir(dir).map_err(unusable)?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    files::sync_dir(parent).map_err(unusable)?;
+
+    let found = match find(dir) {
+        // What was put aside earlier is worth less than starting.
+        Err(Trouble::Full) if quarantine::clear(dir) => find(dir),
+        other => other,
+    };
+    let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
+    Ok(SledStore { ring, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
+}
+
+fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
+    match trouble {
+        Trouble::Full => OpenError::Full(dir.to_owned()),
+        Trouble::Io(source) => OpenError::Unusable { dir: dir.to_owned(), source },
+        Trouble::Damaged(why) => OpenError::Unusable { dir: dir.to_owned(), source: io::Error::other(why) },
+    }
+}
+
+fn sort(error: io::Error) -> Trouble {
+    if files::is_full(&error) { Trouble::Full } else { Trouble::Io(error) }
+}
+
+/// Our own lock, beside sled's: it is released the moment it is dropped, so a
+/// refusal means another process (or another handle in this one).
+#[expect(clippy::disallowed_methods, reason = "a lock has no deadline to wait for; bounded by LOCK_TRIES")]
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
+    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock"));
+    let file = file.map_err(|error| give_up(dir, sort(error)))?;
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT),
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        }
+    }
+    Err(OpenError::Locked(dir.to_owned()))
+}
+
+/// The ladder, from the lock on.
+fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
+    let pages = dir.join("pages");
+    let testimony = Testimony::read(dir).map_err(sort)?;
+    // Before sled sees the file: what it cannot make sense of, it overwrites.
+    let (saved, saved_mark) = salvage::salvage(&pages);
+    let (found, mut loaded) = match SledSlots::create(&pages) {
+        Ok(slots) => {
+            let mut ring = Ring::new(slots, ZSTD);
+            let loaded = ring.load().map_err(|error| Trouble::Damaged(error.to_string()))?;
+            (Some(ring), loaded)
+        }
+        Err(Trouble::Damaged(why)) => {
+            (None, Loaded { damage: vec![format!("the database does not open: {why}")], ..Loaded::default() })
+        }
+        Err(trouble) => return Err(trouble),
+    };
+    let mut reached = found.as_ref().map(Ring::mark).unwrap_or_default();
+    let mut replace = !loaded.damage.is_empty();
+    // Without a sign of damage sled decides: a page of which not all had been
+    // written at a power cut may be found in the file.
+    if (replace || reached < testimony.mark()) && saved_mark > reached {
+        loaded.damage.push(format!(
+            "generation {} page {} was read from the file itself",
+            saved_mark.generation, saved_mark.seq
+        ));
+        loaded.damage.extend(saved.damage);
+        loaded = Loaded { damage: loaded.damage, ..saved };
+        reached = saved_mark;
+        replace = true;
+    } else {
+        drop(saved);
+    }
+    note_testimony(testimony, reached, &mut loaded);
+    let floor = testimony.mark().max(reached);
+    let mut ring = match found {
+        Some(ring) if !replace => ring,
+        damaged => {
+            drop(damaged);
+            start_anew(dir, floor, &mut loaded)?
+        }
+    };
+    if !loaded.damage.is_empty() {
+        ring.reset(floor.max(ring.mark()));
+    }
+    Ok((ring, loaded))
+}
+
+/// Puts the damaged database aside and saves what could be read of it.
+fn start_anew(dir: &Path, floor: Mark, loaded: &mut Loaded) -> Result<Ring<SledSlots>, Trouble> {
+    // First of all: if the power goes now, the next start must know.
+    let lost = Witness { epoch: loaded.epoch_floor, mark: floor, lost: true };
+    lost.write(dir).map_err(sort)?;
+    let pages = dir.join("pages");
+    let aside = quarantine::put_aside(dir, &pages).map_err(sort)?;
+    let create = || SledSlots::create(&pages).map(|slots| Ring::new(slots, ZSTD));
+    let mut ring = match create() {
+        Err(Trouble::Full) if quarantine::clear(dir) => create(),
+        other => other,
+    }?;
+    match save(&mut ring, floor, loaded) {
+        Err(StoreError::Full) if quarantine::clear(dir) => save(&mut ring, floor, loaded),
+        other => other,
+    }
+    .unwrap_or_else(|error| loaded.damage.push(format!("what was saved is in memory only: {error}")));
+    if aside.exists() {
+        loaded.damage.push(format!("the damaged database is kept as {}", aside.display()));
+    }
+    Ok(ring)
+}
+
+/// What the witness knows better than the pages.
+fn note_testimony(testimony: Testimony, reached: Mark, loaded: &mut Loaded) {
+    match testimony {
+        Testimony::Nothing => (),
+        Testimony::Damaged => loaded.damage.push("the witness file is damaged; a fallback cannot be excluded".into()),
+        Testimony::Says(witness) => {
+            loaded.epoch_floor = witness.epoch;
+            let Mark { generation, seq } = witness.mark;
+            if reached < witness.mark {
+                loaded.damage.push(format!(
+                    "state older than the witness: generation {} page {} instead of generation {generation} page {seq}",
+                    reached.generation, reached.seq
+                ));
+            }
+            if witness.lost {
+                loaded.damage.push("damage was found before, and no snapshot was taken since".into());
+            }
+        }
+    }
+}
+
+/// Writes what could be read of a damaged database into a new one, so that a
+/// power cut before the engine's snapshot does not take that too.
+fn save(ring: &mut Ring<SledSlots>, floor: Mark, loaded: &Loaded) -> Result<(), StoreError> {
+    let Some(snapshot) = &loaded.snapshot else { return Ok(()) };
+    ring.reset(floor);
+    ring.snapshot(snapshot)?;
+    loaded.pages.iter().try_for_each(|page| ring.commit(page))
+}
+
+impl Store for SledStore {
+    /// What [`open`] found. Once: the state is not kept in memory twice.
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        self.loaded.take().ok_or_else(|| StoreError::Failed("the state was handed over before".into()))
+    }
+
+    fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
+        self.ring.commit(page)
+    }
+
+    fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
+        self.ring.snapshot(state)
+    }
+
+    fn witness(&mut self, epoch: u64) -> Result<(), StoreError> {
+        let witness = Witness { epoch, mark: self.ring.mark(), lost: false };
+        witness.write(&self.dir).map_err(|error| {
+            if files::is_full(&error) { StoreError::Full } else { StoreError::Failed(error.to_string()) }
+        })
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.ring.wants_snapshot()
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.ring.bytes_written()
+    }
+}

@@ -1,0 +1,74 @@
+//! `mqtt://host[:port]` on the command line.
+
+use core::str::FromStr;
+
+use crate::agent::mqtt::client::ClientSpec;
+
+/// Port of MQTT without TLS.
+const PORT_DEFAULT: u16 = 1883;
+
+/// Address of a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerUrl {
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+impl BrokerUrl {
+    /// A client of this broker.
+    pub fn client(&self, client_id: &str, clean: bool) -> ClientSpec {
+        ClientSpec { host: self.host.clone(), port: self.port, client_id: client_id.to_owned(), clean }
+    }
+}
+
+impl FromStr for BrokerUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BrokerUrl, String> {
+        let wrong = |what: &str| format!("{what}; expected mqtt://host:port");
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
+        match scheme {
+            "mqtt" => {}
+            "mqtts" => return Err("this command speaks plain MQTT only; expected mqtt://host:port".into()),
+            other => return Err(wrong(&format!("unknown scheme \"{other}\""))),
+        }
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = match rest.rsplit_once(':') {
+            // An IPv6 address without a port ends with its bracket.
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, port.parse().map_err(|_| wrong(&format!("\"{port}\" is no port")))?)
+            }
+            _ => (rest, PORT_DEFAULT),
+        };
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if host.is_empty() || host.contains(['/', '@']) {
+            return Err(wrong("no host"));
+        }
+        Ok(BrokerUrl { host: host.to_owned(), port })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_is_a_host_and_a_port() {
+        let parse = |text: &str| text.parse::<BrokerUrl>().map(|url| (url.host, url.port));
+        assert_eq!(parse("mqtt://127.0.0.1:1884"), Ok(("127.0.0.1".into(), 1884)));
+        assert_eq!(parse("mqtt://cloud.example/"), Ok(("cloud.example".into(), 1883)));
+        assert_eq!(parse("mqtt://[::1]:9"), Ok(("::1".into(), 9)));
+        assert_eq!(parse("mqtt://[::1]"), Ok(("::1".into(), 1883)));
+        for (wrong, part) in [
+            ("127.0.0.1:1884", "no scheme"),
+            ("http://a", "unknown scheme"),
+            ("mqtts://a", "plain MQTT only"),
+            ("mqtt://a:99999", "no port"),
+            ("mqtt://:1883", "no host"),
+        ] {
+            assert!(parse(wrong).expect_err(wrong).contains(part), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The demo's child processes: two mosquittos and the agent. Each is ended by
+//! its own handle, also when the demo fails half-way.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::agent::clock::SystemClock;
+use crate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
+use crate::model::time::Span;
+
+/// Where Debian keeps daemons, which a user's PATH may lack.
+const DAEMON_DIRS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+/// Another process may take a free port first.
+const PORT_TRIES: usize = 10;
+/// For a broker's first answer.
+const START_MAX: Span = Span::from_secs(10);
+/// Between two looks at a process.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A directory that goes away with the demo.
+#[derive(Debug)]
+pub(super) struct ScratchDir(PathBuf);
+
+/// A child that ends with its owner.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    name: &'static str,
+    log: PathBuf,
+}
+
+/// A mosquitto on a loopback port.
+#[derive(Debug)]
+pub(super) struct Broker {
+    /// Its port.
+    pub(super) port: u16,
+    process: Process,
+}
+
+impl ScratchDir {
+    /// In the system's directory for temporary files, readable by us alone.
+    pub(super) fn new() -> anyhow::Result<ScratchDir> {
+        let path = std::env::temp_dir().join(format!("tidegate-demo-{}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(ScratchDir(path))
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        // A leftover in the temporary directory is no reason to fail.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Process {
+    /// Starts a program with its output in `DIR/NAME.log`.
+    pub(super) fn start(name: &'static str, command: &mut Command, dir: &Path) -> anyhow::Result<Process> {
+        let log = dir.join(format!("{name}.log"));
+        let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        // A group of its own: Ctrl-C reaches the demo alone, which ends the others in order.
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        Ok(Process { child, name, log })
+    }
+
+    /// `Some` when it has ended.
+    pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// An error with what it said last, for a child that ended by itself.
+    pub(super) fn failure(&self, status: ExitStatus) -> anyhow::Error {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(20)..].join("\n");
+        anyhow::anyhow!("{} ended by itself ({status}):\n{tail}", self.name)
+    }
+
+    /// SIGTERM, then SIGKILL when it is not gone within `wait`. Returns how it ended.
+    pub(super) fn stop(&mut self, clock: &SystemClock, wait: Span) -> anyhow::Result<ExitStatus> {
+        if let Some(status) = self.ended()? {
+            return Ok(status);
+        }
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let deadline = clock.proc() + wait;
+        while clock.proc() < deadline {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            std::thread::park_timeout(LOOK_AGAIN);
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        bail!("{} did not stop within {} ms and was killed", self.name, wait.as_millis())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only when it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Broker {
+    /// Starts mosquitto and waits until it answers.
+    pub(super) fn start(clock: &SystemClock, name: &'static str, dir: &Path) -> anyhow::Result<Broker> {
+        let program = find_mosquitto(std::env::var_os("PATH").as_deref())?;
+        let mut failure = None;
+        for _ in 0..PORT_TRIES {
+            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+            let config = dir.join(format!("{name}.conf"));
+            fs::write(&config, broker_config(port))?;
+            let mut process = Process::start(name, Command::new(&program).arg("-c").arg(&config), dir)?;
+            match wait_until_it_answers(clock, &mut process, port)? {
+                None => return Ok(Broker { port, process }),
+                Some(status) => failure = Some(process.failure(status)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| anyhow::anyhow!("no free port for {name}")))
+    }
+
+    /// A client of this broker.
+    pub(super) fn client(&self, client_id: &str) -> ClientSpec {
+        ClientSpec { host: "127.0.0.1".into(), port: self.port, client_id: client_id.into(), clean: true }
+    }
+
+    /// SIGTERM and its end.
+    pub(super) fn stop(mut self, clock: &SystemClock) -> anyhow::Result<()> {
+        self.process.stop(clock, START_MAX).map(drop)
+    }
+}
+
+/// Readings of devices that publish at `QoS` 0 are kept for the agent too, and a
+/// burst is not cut at mosquitto's default of 1,000 messages. Nothing is stored.
+fn broker_config(port: u16) -> String {
+    format!(
+        "listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nlog_dest stderr\n\
+         upgrade_outgoing_qos true\nmax_queued_messages 100000\nmax_inflight_messages 100\nset_tcp_nodelay true\n"
+    )
+}
+
+/// `Some` when it ended instead.
+fn wait_until_it_answers(clock: &SystemClock, process: &mut Process, port: u16) -> anyhow::Result<Option<ExitStatus>> {
+    let client = ClientSpec { host: "127.0.0.1".into(), port, client_id: "tidegate-demo-ready".into(), clean: true };
+    let mut probe = Subscriber::new(client, &["tidegate-demo-ready"]);
+    let deadline = clock.proc() + START_MAX;
+    while clock.proc() < deadline {
+        if let Some(status) = process.ended()? {
+            return Ok(Some(status));
+        }
+        if matches!(probe.next(LOOK_AGAIN), Received::Subscribed(_)) {
+            probe.close();
+            // Asked again: on a port that somebody else took, the answer is not ours.
+            return process.ended();
+        }
+    }
+    bail!("{} does not answer on port {port}", process.name)
+}
+
+fn find_mosquitto(path: Option<&std::ffi::OsStr>) -> anyhow::Result<PathBuf> {
+    let in_path = path.map(std::env::split_paths).into_iter().flatten();
+    in_path
+        .chain(DAEMON_DIRS.map(PathBuf::from))
+        .map(|dir| dir.join("mosquitto"))
+        .find(|program| program.is_file())
+        .context("the demo needs the MQTT broker mosquitto, which is not installed.\nOn Debian and Raspberry Pi OS: sudo apt-get install mosquitto")
+}

@@ -1,0 +1,138 @@
+//! The agent as a child process, and what it says about itself.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The real binary with its configuration; ended with its owner.
+pub(crate) struct Agent {
+    dir: PathBuf,
+    child: Option<Child>,
+}
+
+impl Agent {
+    /// Writes the configuration; does not start yet.
+    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16) -> Agent {
+        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud)).unwrap();
+        Agent { dir: dir.to_owned(), child: None }
+    }
+
+    /// Starts it; with what state it finds.
+    pub(crate) fn start(&mut self) {
+        assert!(self.child.is_none(), "one at a time");
+        let log = OpenOptions::new().create(true).append(true).open(self.dir.join("agent.log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .arg("run")
+            .arg("--config")
+            .arg(self.dir.join("tidegate.toml"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+    }
+
+    /// SIGKILL: it has no chance to tidy up.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("the agent runs");
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("the agent had ended by itself ({status}):\n{}", self.log());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM. Returns how and after how long it ended.
+    pub(crate) fn terminate(&mut self) -> (ExitStatus, Duration) {
+        let mut child = self.child.take().expect("the agent runs");
+        let asked = Instant::now();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let status = child.wait().unwrap();
+        (status, asked.elapsed())
+    }
+
+    /// Whether it has not ended by itself.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
+    }
+
+    /// What it logged, over all its lives.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.dir.join("agent.log")).unwrap_or_default()
+    }
+
+    /// Its status document; `None` while it does not answer.
+    pub(crate) fn status(&self) -> Option<Value> {
+        let mut socket = UnixStream::connect(self.dir.join("control.sock")).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        socket.write_all(b"status\n").ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        serde_json::from_str(&answer).ok()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Both fail only when it is gone already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the agent's last words:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+        }
+    }
+}
+
+/// A number of the books of the one stream.
+pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
+    status["engine"]["streams"][0]["ledger"][name].as_u64().unwrap_or(0)
+}
+
+/// Commits are frequent, so that kills meet every phase of them. No device
+/// falls idle, so that panes depend on the readings alone.
+fn config(dir: &Path, devices: u16, cloud: u16) -> String {
+    let dir = dir.display();
+    format!(
+        r#"[gateway]
+id = "gw-1"
+
+[devices]
+broker = "mqtt://127.0.0.1:{devices}"
+
+[uplink]
+broker = "mqtt://127.0.0.1:{cloud}"
+
+[storage]
+path = "{dir}/state"
+commit_interval = "50ms"
+
+[control]
+socket = "{dir}/control.sock"
+
+[[streams]]
+name = "climate"
+topic = "devices/{{device}}/climate"
+fields = {{ temperature = "/temperature" }}
+time = {{ field = "/ts", unit = "ms" }}
+disorder = "2s"
+idle_timeout = "1h"
+
+[[streams.windows]]
+name = "5s"
+size = "5s"
+lateness = "60s"
+aggregates = ["count", "sum", "mean", "min", "max"]
+"#
+    )
+}

@@ -1,0 +1,204 @@
+//! A real mosquitto on a free loopback port, for tests.
+//!
+//! ```ignore
+//! let mut broker = Broker::start(&["persistence true", "persistence_location {dir}/"]);
+//! connect_to(broker.port);
+//! broker.kill();      // SIGKILL
+//! broker.restart();   // same port, same configuration, same files
+//! ```
+//!
+//! Every start waits until the broker answers a CONNECT, so a test never
+//! sleeps. Only the child that this value started is ever signalled; it is
+//! killed when the value is dropped. Works as root too: mosquitto would drop
+//! to the user `mosquitto` and then could not read the test's files.
+
+#![allow(dead_code, reason = "shared by several test programs, each uses a part")]
+#![allow(clippy::disallowed_methods, reason = "the outside world of a test: real processes, real time")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Generous: two cores are shared with compilers.
+const START_MAX: Duration = Duration::from_secs(30);
+/// Between two looks at a condition that nothing can signal.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Another process may take the free port first.
+const PORT_TRIES: usize = 10;
+
+/// One mosquitto process and its directory.
+pub(crate) struct Broker {
+    /// Port of the plain listener, on 127.0.0.1. Survives a restart.
+    pub(crate) port: u16,
+    dir: TempDir,
+    child: Option<Child>,
+}
+
+impl Broker {
+    /// Starts mosquitto with these lines added to its configuration.
+    ///
+    /// The lines come after a plain loopback listener that allows anonymous
+    /// clients (unless a line speaks of `allow_anonymous`), so settings of a
+    /// listener belong to that one until a line opens another. `{dir}` in a
+    /// line becomes the broker's own temporary directory.
+    pub(crate) fn start(config_lines: &[&str]) -> Broker {
+        Broker::start_in(tempfile::tempdir().expect("a temporary directory"), config_lines)
+    }
+
+    /// As [`Broker::start`], in a directory that already holds files the
+    /// configuration names, such as certificates.
+    pub(crate) fn start_in(dir: TempDir, config_lines: &[&str]) -> Broker {
+        let mut broker = Broker { port: 0, dir, child: None };
+        for _ in 0..PORT_TRIES {
+            broker.port = free_port();
+            broker.write_config(config_lines);
+            if broker.spawn() {
+                return broker;
+            }
+        }
+        panic!("mosquitto does not start:\n{}", broker.log());
+    }
+
+    /// Asks it to end (SIGTERM: persistence is written) and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        self.reap();
+    }
+
+    /// Ends it at once (SIGKILL), as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.reap();
+    }
+
+    /// Starts it again on the same port with the same configuration and files;
+    /// stops it first when it runs.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        assert!(self.spawn(), "mosquitto does not start again:\n{}", self.log());
+    }
+
+    /// Freezes it: connections stay open and nothing answers, as when a cable
+    /// is pulled.
+    pub(crate) fn pause(&mut self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Ends a [`Broker::pause`].
+    pub(crate) fn resume(&mut self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Its temporary directory, `{dir}` in configuration lines.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// What it logged so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("mosquitto.log")).unwrap_or_default()
+    }
+
+    fn write_config(&self, lines: &[&str]) {
+        let dir = self.dir.path().display().to_string();
+        let mut config = format!("listener {} 127.0.0.1\n", self.port);
+        if !lines.iter().any(|line| line.starts_with("allow_anonymous")) {
+            config.push_str("allow_anonymous true\n");
+        }
+        if rustix::process::geteuid().is_root() {
+            config.push_str("user root\n");
+        }
+        for line in lines {
+            config.push_str(&line.replace("{dir}", &dir));
+            config.push('\n');
+        }
+        fs::write(self.dir.path().join("mosquitto.conf"), config).expect("the configuration is written");
+    }
+
+    /// True once it answers; false when it ended instead.
+    fn spawn(&mut self) -> bool {
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join("mosquitto.log"))
+            .expect("the log file opens");
+        let mut child = Command::new(program())
+            .arg("-v")
+            .arg("-c")
+            .arg(self.dir.path().join("mosquitto.conf"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("the log handle is copied"))
+            .stderr(log)
+            .spawn()
+            .expect("mosquitto is installed");
+        let deadline = Instant::now() + START_MAX;
+        while Instant::now() < deadline {
+            if child.try_wait().expect("the child can be asked").is_some() {
+                return false;
+            }
+            // Asked again after the answer: on a port that another process
+            // took meanwhile, the answer is not ours and our child ends.
+            if answers_connect(self.port) && child.try_wait().expect("the child can be asked").is_none() {
+                self.child = Some(child);
+                return true;
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        self.child = Some(child);
+        self.kill();
+        false
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            kill_process(Pid::from_child(child), signal).expect("our own child can be signalled");
+        }
+    }
+
+    fn reap(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.wait().expect("our own child can be waited for");
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Debian keeps it in `/usr/sbin`, which a user's PATH may lack.
+fn program() -> &'static str {
+    if Path::new("/usr/sbin/mosquitto").exists() { "/usr/sbin/mosquitto" } else { "mosquitto" }
+}
+
+/// A port that nothing listens on at this moment.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// Whether an MQTT server answers a CONNECT on this port, be it with a refusal.
+fn answers_connect(port: u16) -> bool {
+    // MQTT 3.1.1, clean session, keep-alive 10 s, client id "up?".
+    const CONNECT: &[u8] = b"\x10\x0f\x00\x04MQTT\x04\x02\x00\x0a\x00\x03up?";
+    let answer = || -> std::io::Result<[u8; 4]> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(CONNECT)?;
+        let mut connack = [0; 4];
+        stream.read_exact(&mut connack)?;
+        // DISCONNECT; a refused client is cut off already.
+        let _ = stream.write_all(b"\xe0\x00");
+        Ok(connack)
+    };
+    answer().is_ok_and(|connack| connack[0] == 0x20)
+}

@@ -1,0 +1,93 @@
+//! The cloud's end of a test: the reference receiver on a real subscription,
+//! and a log of everything in the order of arrival.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tidegate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
+use tidegate::fleet::receiver::{Effect, Receiver};
+
+/// Generous: two cores are shared with compilers.
+pub(crate) const WAIT_MAX: Duration = Duration::from_mins(1);
+/// Between two looks at a condition.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What has arrived at the cloud.
+pub(crate) struct Cloud {
+    /// The end state by the contract.
+    pub(crate) receiver: Receiver,
+    /// New records in the order of arrival.
+    pub(crate) log: Vec<Value>,
+    /// Status documents in the order of arrival.
+    pub(crate) statuses: Vec<Value>,
+    subscriber: Subscriber,
+}
+
+impl Cloud {
+    /// Subscribed when it returns. The session outlives connections, so a
+    /// restart of a broker with persistence loses nothing.
+    pub(crate) fn connect(port: u16) -> Cloud {
+        let spec = ClientSpec { host: "127.0.0.1".into(), port, client_id: "cloud".into(), clean: false };
+        let subscriber = Subscriber::new(spec, &["tidegate/gw-1/data/+", "tidegate/gw-1/status"]);
+        let mut cloud = Cloud { receiver: Receiver::new(), log: Vec::new(), statuses: Vec::new(), subscriber };
+        let deadline = Instant::now() + WAIT_MAX;
+        while !cloud.receive(LOOK_AGAIN) {
+            assert!(Instant::now() < deadline, "the cloud's broker does not answer");
+        }
+        cloud
+    }
+
+    /// Takes what arrives until `condition` holds; panics with `what` when it
+    /// does not in time.
+    pub(crate) fn wait_until(&mut self, what: &str, mut condition: impl FnMut(&mut Cloud) -> bool) {
+        let deadline = Instant::now() + WAIT_MAX;
+        while !condition(self) {
+            assert!(Instant::now() < deadline, "not within {WAIT_MAX:?}: {what}");
+            self.receive(LOOK_AGAIN);
+        }
+    }
+
+    /// Takes what arrives during `span`.
+    pub(crate) fn receive_for(&mut self, span: Duration) {
+        let deadline = Instant::now() + span;
+        while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+            self.receive(left.min(LOOK_AGAIN));
+        }
+    }
+
+    /// True when it has just subscribed.
+    fn receive(&mut self, wait: Duration) -> bool {
+        match self.subscriber.next(wait) {
+            Received::Subscribed(_) => return true,
+            Received::Lost(_) | Received::Nothing => {}
+            Received::Message(message) => {
+                if message.topic.ends_with("/status") {
+                    self.statuses.push(serde_json::from_slice(&message.payload).expect("a status is JSON"));
+                } else {
+                    let applied = self.receiver.handle_message(&message.payload).expect("the contract is kept");
+                    self.log.extend(applied.into_iter().filter(|one| one.effect == Effect::New).map(|one| one.record));
+                }
+                self.subscriber.ack(&message);
+            }
+        }
+        false
+    }
+
+    /// Id, revision, kind of pane and results of every pane that stands.
+    pub(crate) fn results(&self) -> Vec<Value> {
+        let facts = ["id", "rev", "pane", "key", "start_ms", "end_ms", "watermark_ms", "count", "values", "partial"];
+        let result = |record: &Value| facts.iter().map(|&fact| (fact.to_owned(), record[fact].clone())).collect();
+        self.receiver.panes().map(|(_, record)| Value::Object(result(record))).collect()
+    }
+
+    /// No number missing, none used twice, every lane from its beginning, and
+    /// one epoch: nothing was lost.
+    pub(crate) fn assert_contract(&self) {
+        assert_eq!(self.receiver.holes(), []);
+        assert_eq!((self.receiver.counts().conflicts, self.receiver.counts().refused), (0, 0));
+        let lanes: Vec<_> = self.receiver.lanes().collect();
+        for (lane, low, _) in &lanes {
+            assert_eq!((*low, lane.epoch), (0, lanes[0].0.epoch), "{lane:?} has one epoch, from its first number");
+        }
+    }
+}

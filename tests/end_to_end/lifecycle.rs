@@ -1,0 +1,51 @@
+//! Starts, stops and what the retained status says about them.
+
+use std::time::Duration;
+
+use crate::scene::{Scene, assert_exact, fleet};
+
+/// systemd waits longer; the agent's own promise.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+#[test]
+fn sigterm_ends_it_within_ten_seconds_with_nothing_lost_and_offline_in_its_status() {
+    let deliveries = fleet(7, 5, 60);
+    let mut scene = Scene::start();
+    scene.cloud.wait_until("an online status", |cloud| state(cloud) == Some("online"));
+    let (before, after) = deliveries.split_at(deliveries.len() / 2);
+    scene.publish(before);
+    let (status, took) = scene.agent.terminate();
+    assert!(status.success() && took < STOP_MAX, "{status} after {took:?}");
+    scene.cloud.wait_until("an offline status", |cloud| state(cloud) == Some("offline"));
+
+    scene.agent.start();
+    scene.cloud.wait_until("an online status again", |cloud| state(cloud) == Some("online"));
+    scene.publish(after);
+    scene.wait_for_panes(5 * 12);
+    scene.wait_for_received(deliveries.len());
+    assert_exact(&scene.cloud, &deliveries);
+    scene.cloud.assert_contract();
+}
+
+#[test]
+fn sigterm_ends_it_within_ten_seconds_without_any_broker_too() {
+    let mut scene = Scene::start();
+    scene.devices.stop();
+    scene.cloud_broker.pause();
+    let (status, took) = scene.agent.terminate();
+    assert!(status.success() && took < STOP_MAX, "{status} after {took:?}");
+}
+
+#[test]
+fn the_last_will_says_offline_after_a_kill() {
+    let mut scene = Scene::start();
+    scene.cloud.wait_until("an online status", |cloud| state(cloud) == Some("online"));
+    scene.agent.kill();
+    scene.cloud.wait_until("the last will", |cloud| state(cloud) == Some("offline"));
+    scene.agent.start();
+    scene.cloud.wait_until("an online status again", |cloud| state(cloud) == Some("online"));
+}
+
+fn state(cloud: &crate::cloud::Cloud) -> Option<&str> {
+    cloud.statuses.last().and_then(|status| status["state"].as_str())
+}

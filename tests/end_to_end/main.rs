@@ -1,0 +1,20 @@
+//! Black-box tests: the real binary between two real mosquittos.
+//!
+//! Nothing of the agent is called from here: readings go in over MQTT, panes
+//! come out over MQTT, and what the agent says about itself comes from its
+//! control socket. Every test has its own brokers, ports and directory, and
+//! waits for conditions, never for time.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of a test that waits for other processes")]
+
+mod agent;
+mod broker;
+mod cloud;
+mod exact;
+mod garbage;
+mod kill;
+mod lifecycle;
+mod outages;
+mod receive;
+mod scene;

@@ -1,0 +1,168 @@
+//! Two brokers, an agent between them and a cloud that listens: what every test
+//! begins with.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tempfile::TempDir;
+use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
+use tidegate::fleet::oracle::Oracle;
+use tidegate::fleet::{Delivery, Fleet, FleetSpec};
+use tidegate::model::time::{EventTime, Span};
+
+use crate::agent::Agent;
+use crate::broker::Broker;
+use crate::cloud::{Cloud, WAIT_MAX};
+
+/// Size of the windows in all tests.
+pub(crate) const WINDOW: Span = Span::from_secs(5);
+/// Begin of all fleets: a window's start, far in the past, so that nothing
+/// depends on the machine's clock.
+pub(crate) const START: EventTime = EventTime::from_millis(1_700_000_000_000);
+
+/// What a device's broker on a gateway should say; see the README.
+pub(crate) const DEVICES_CONFIG: &[&str] =
+    &["upgrade_outgoing_qos true", "max_queued_messages 100000", "max_inflight_messages 100"];
+/// Survives a stop with its sessions.
+pub(crate) const PERSISTENT: &[&str] =
+    &["max_queued_messages 100000", "persistence true", "persistence_location {dir}/"];
+
+/// Everything of one test.
+pub(crate) struct Scene {
+    pub(crate) devices: Broker,
+    pub(crate) cloud_broker: Broker,
+    pub(crate) agent: Agent,
+    pub(crate) cloud: Cloud,
+    publisher: Publisher,
+    /// Holds the agent's configuration and state.
+    _dir: TempDir,
+}
+
+impl Scene {
+    /// With brokers that run, and the agent subscribed.
+    pub(crate) fn start() -> Scene {
+        Scene::with_devices_broker(Broker::start(DEVICES_CONFIG))
+    }
+
+    /// As [`Scene::start`], behind this broker of the devices.
+    pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
+        let cloud_broker = Broker::start(PERSISTENT);
+        let dir = tempfile::tempdir().unwrap();
+        let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port);
+        let cloud = Cloud::connect(cloud_broker.port);
+        agent.start();
+        let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };
+        let scene = Scene { devices, cloud_broker, agent, cloud, publisher: Publisher::new(spec), _dir: dir };
+        scene.wait_for_subscriptions(1);
+        scene
+    }
+
+    /// Until the devices' broker has granted so many subscriptions: the agent
+    /// is its only subscriber.
+    pub(crate) fn wait_for_subscriptions(&self, count: usize) {
+        wait_until("the agent subscribes", || self.devices.log().matches("Sending SUBACK to").count() >= count);
+    }
+
+    /// Every delivery is at the devices' broker when this returns.
+    pub(crate) fn publish(&mut self, deliveries: &[Delivery]) {
+        for delivery in deliveries {
+            self.publish_raw(&delivery.topic, &delivery.payload);
+        }
+        self.flush();
+    }
+
+    /// Any bytes, on any topic.
+    pub(crate) fn publish_raw(&mut self, topic: &str, payload: &[u8]) {
+        self.publisher.publish(topic, payload, WAIT_MAX).expect("the devices' broker takes messages");
+    }
+
+    /// Until the devices' broker has taken everything.
+    pub(crate) fn flush(&mut self) {
+        self.publisher.flush(WAIT_MAX).expect("the devices' broker takes messages");
+    }
+
+    /// Until the cloud holds as many panes as the oracle knows closed windows.
+    pub(crate) fn wait_for_panes(&mut self, count: usize) {
+        self.cloud.wait_until(&format!("{count} panes at the cloud"), |cloud| cloud.receiver.panes().count() >= count);
+    }
+
+    /// The agent's own word on how many records of the stream it has received.
+    pub(crate) fn wait_for_received(&mut self, count: usize) {
+        let agent = &mut self.agent;
+        self.cloud.wait_until(&format!("{count} records received"), |_| {
+            agent.status().is_some_and(|status| crate::agent::ledger(&status, "received") >= count as u64)
+        });
+    }
+}
+
+/// Polls what nothing can signal.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WAIT_MAX;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within {WAIT_MAX:?}: {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// A fleet that is disordered within the bound of the configuration, closed by
+/// one more reading per device.
+pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
+    let spec = FleetSpec {
+        seed,
+        devices,
+        start: START,
+        duration: Span::from_secs(seconds),
+        period: Span::from_millis(500),
+        disorder: Span::from_secs(2),
+        gap: None,
+        silent: None,
+        stragglers: None,
+        closing: Some(Span::from_secs(60)),
+    };
+    Fleet::new(spec).collect()
+}
+
+/// What the cloud must end with: every window that the closing readings close,
+/// in the form of [`Cloud::results`] without the watermark.
+pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
+    let mut oracle = Oracle::new(WINDOW, 0);
+    let last = deliveries.iter().map(|delivery| delivery.event).max().expect("a fleet has deliveries");
+    for delivery in deliveries {
+        oracle.add(&delivery.device, delivery.event, delivery.value);
+    }
+    let mut expected: Vec<_> = oracle
+        .closed_at(last)
+        .map(|(key, totals)| {
+            let start = key.start.as_millis();
+            json!({"id": format!("gw-1/climate/5s/{}/{start}", key.device), "key": key.device,
+                "start_ms": start, "end_ms": (key.start + WINDOW).as_millis(), "count": totals.count,
+                "values": {"temperature": {"count": totals.count, "sum": totals.sum, "mean": totals.mean(),
+                    "min": totals.min, "max": totals.max}}})
+        })
+        .collect();
+    expected.sort_by_key(|pane| pane["id"].as_str().map(str::to_owned));
+    let standing: Vec<_> = cloud.receiver.panes().map(|(_, record)| record).collect();
+    let ids = |panes: &mut dyn Iterator<Item = &serde_json::Value>| -> Vec<String> {
+        panes.map(|pane| pane["id"].as_str().unwrap_or("?").to_owned()).collect()
+    };
+    assert_eq!(ids(&mut standing.iter().copied()), ids(&mut expected.iter()), "the windows at the cloud");
+    for (pane, expected) in standing.into_iter().zip(&expected) {
+        assert_same_numbers(pane, expected);
+    }
+    assert_eq!(cloud.receiver.late().count(), 0, "nothing is late within the bound");
+}
+
+/// `3` and `3.0` are the same number.
+fn assert_same_numbers(pane: &serde_json::Value, expected: &serde_json::Value) {
+    match (pane, expected) {
+        (serde_json::Value::Object(pane), serde_json::Value::Object(expected)) => {
+            for (name, expected) in expected {
+                assert_same_numbers(pane.get(name).unwrap_or_else(|| panic!("no {name} in {pane:?}")), expected);
+            }
+        }
+        (serde_json::Value::Number(pane), serde_json::Value::Number(expected)) => {
+            assert_eq!(pane.as_f64(), expected.as_f64());
+        }
+        (pane, expected) => assert_eq!(pane, expected),
+    }
+}

@@ -1,0 +1,11 @@
+//! The store: a model test of the page ring on a medium that crashes, and the
+//! real thing on files that are damaged on purpose.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[cfg(feature = "agent")]
+mod damage;
+mod model;
+#[cfg(feature = "agent")]
+mod on_disk;
+mod random;
