@@ -97,7 +97,11 @@ impl<S: Store> Driver<S> {
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
         let unacknowledged = self.engine.uncommitted_messages();
         self.engine.handle(now, event);
-        if self.engine.uncommitted_messages() > unacknowledged {
+        if matches!(event, Event::SessionStarted { resumed: false }) && !self.engine.is_committed() {
+            // The packet ids of the old session are forgotten. If a crash brought
+            // them back, a message of the new one could pass for one of the old.
+            self.policy.handle_urgent(now.proc);
+        } else if self.engine.uncommitted_messages() > unacknowledged {
             self.policy.handle_message(now.proc);
         } else if !self.engine.is_committed() {
             self.policy.handle_change(now.proc);

@@ -5,9 +5,9 @@
 //! is torn is lost: deliveries and acknowledgements alike.
 //!
 //! One rule is kinder than MQTT: a packet id is not given to a message whose
-//! twin (same topic and payload) was the last to have it. When such a message is
-//! lost on its first way, its redelivery cannot be told from one of the twin,
-//! by nobody; see the known limits in docs/delivery.
+//! twin (same topic and payload) had it before. When such a message is lost on
+//! its first way, nobody can tell its redelivery from one of the twin. Brokers
+//! that count ids upwards come back to an id long after the agent forgot it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -41,8 +41,8 @@ pub(crate) struct Broker {
     next_packet: u16,
     queue: VecDeque<Rc<Message>>,
     in_flight: VecDeque<InFlight>,
-    /// What was last sent under each id.
-    last: BTreeMap<u16, Rc<Message>>,
+    /// What was sent under each id, ever.
+    sent_as: BTreeMap<u16, Vec<Rc<Message>>>,
     retained: BTreeMap<String, Rc<Message>>,
     /// Counts sessions; 0: there was none yet.
     session: u64,
@@ -62,7 +62,7 @@ impl Broker {
             next_packet: first_packet(plan.ids),
             queue: VecDeque::new(),
             in_flight: VecDeque::new(),
-            last: BTreeMap::new(),
+            sent_as: BTreeMap::new(),
             retained: BTreeMap::new(),
             session: 0,
             connected: false,
@@ -197,7 +197,7 @@ impl Broker {
         }
         let message = self.queue.pop_front()?;
         let packet = self.packet_for(&message);
-        self.last.insert(packet, Rc::clone(&message));
+        self.sent_as.entry(packet).or_default().push(Rc::clone(&message));
         self.in_flight.push_back(InFlight { packet, message: Rc::clone(&message), sent: true, sent_before: true });
         Some(Delivery { packet: Some(packet), dup: false, message })
     }
@@ -207,7 +207,7 @@ impl Broker {
         let usable = |packet: u16| {
             packet > 0
                 && !self.in_flight.iter().any(|entry| entry.packet == packet)
-                && !self.last.get(&packet).is_some_and(is_twin)
+                && !self.sent_as.get(&packet).is_some_and(|sent| sent.iter().any(is_twin))
         };
         let from = if self.ids == PacketIds::LowestFree { 1 } else { self.next_packet };
         let packet = (0..=u16::MAX).map(|step| from.wrapping_add(step)).find(|packet| usable(*packet));

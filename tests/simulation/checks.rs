@@ -19,7 +19,10 @@ impl World {
         let panes_evicted: u64 = evicted.iter().filter(|(lane, _)| **lane != "late").map(|(_, count)| count).sum();
         match off.as_slice() {
             [first, ..] if off.len() as u64 > panes_evicted => {
-                return Err(format!("{} windows are wrong, {panes_evicted} panes were evicted; first: {first}", off.len()));
+                return Err(format!(
+                    "{} windows are wrong, {panes_evicted} panes were evicted; first: {first}",
+                    off.len()
+                ));
             }
             _ => (),
         }

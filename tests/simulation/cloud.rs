@@ -115,11 +115,13 @@ impl Cloud {
     pub(crate) fn in_gaps(&self) -> BTreeMap<String, u64> {
         let sizes = |gaps: &BTreeMap<u64, u64>| -> u64 {
             let mut past = 0;
-            gaps.iter().map(|(first, last)| {
-                let first = past.max(*first);
-                past = past.max(last + 1);
-                past.saturating_sub(first)
-            }).sum()
+            gaps.iter()
+                .map(|(first, last)| {
+                    let first = past.max(*first);
+                    past = past.max(last + 1);
+                    past.saturating_sub(first)
+                })
+                .sum()
         };
         let mut found = BTreeMap::new();
         for ((_, lane), gaps) in &self.gaps {

@@ -2,6 +2,7 @@
 //! written down when the payload is made, so that the oracle never decodes.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::rc::Rc;
 
 use tidegate::engine::spec::{FieldsSpec, FormatSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
@@ -228,7 +229,7 @@ fn record(rng: &mut Rng, spec: &StreamSpec, at: i64) -> (String, Item) {
     for (key, present) in [("v", true), ("a", both)] {
         if present {
             let value = f64::from(i32::try_from(rng.below(8_000)).expect("small")) / 4.0 - 1_000.0;
-            text += &format!(",\"{key}\":{value}");
+            write!(text, ",\"{key}\":{value}").expect("memory does not fail");
             values.insert(key, value);
         }
     }

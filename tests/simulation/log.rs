@@ -49,9 +49,10 @@ impl Log {
     pub(crate) fn push(&mut self, take: Take) {
         let mut totals = self.totals.last().expect("never empty").clone();
         if let Some(stream) = take.message.stream {
-            match take.redelivery {
-                true => totals[stream].1 += 1,
-                false => totals[stream].0 += units(&take.message.items),
+            if take.redelivery {
+                totals[stream].1 += 1;
+            } else {
+                totals[stream].0 += units(&take.message.items);
             }
         }
         self.totals.push(totals);

@@ -97,8 +97,8 @@ impl Oracle {
                 }
                 Item::Record { at, values } => (at, values),
             };
-            let stale = |at: &i64| self.streams[index].newest.get(&message.device).is_some_and(|newest| at <= newest);
-            if message.retained && at.as_ref().is_none_or(stale) {
+            let is_old = |at: &i64| self.streams[index].newest.get(&message.device).is_some_and(|newest| at <= newest);
+            if message.retained && at.as_ref().is_none_or(is_old) {
                 self.streams[index].books.received += 1;
                 self.streams[index].books.ignored += 1;
                 continue;
@@ -161,7 +161,8 @@ impl Oracle {
     fn note_late(&mut self, spec: &StreamSpec, window: &str, record: &Record<'_>, reason: &str, lag: i128) {
         let at = record.at.unwrap_or(record.wall);
         let values: BTreeMap<_, _> = record.values.iter().collect();
-        let known = json!([spec.name.as_str(), window, record.device, at, record.wall, reason, lag.to_string(), values]);
+        let known =
+            json!([spec.name.as_str(), window, record.device, at, record.wall, reason, lag.to_string(), values]);
         *self.late.entry(known.to_string()).or_default() += 1;
     }
 

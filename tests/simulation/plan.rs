@@ -49,6 +49,7 @@ pub(crate) enum SessionLoss {
 }
 
 /// Which troubles occur at all.
+#[expect(clippy::struct_excessive_bools, reason = "each is drawn on its own")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     pub torn_connections: bool,

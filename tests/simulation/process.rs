@@ -72,13 +72,7 @@ impl World {
             proc_ms: 0,
             connection: 0,
             tags: BTreeMap::new(),
-            trace: Trace {
-                verbose,
-                lines: VecDeque::new(),
-                effects: DefaultHasher::new(),
-                starts: 1,
-                publishes: 0,
-            },
+            trace: Trace { verbose, lines: VecDeque::new(), effects: DefaultHasher::new(), starts: 1, publishes: 0 },
             plan,
         };
         if let Some(canary) = canary {
@@ -111,12 +105,14 @@ impl World {
     }
 
     /// A delivery arrives at the agent.
-    pub(crate) fn take(&mut self, delivery: &Delivery) -> Result<(), String> {
+    pub(crate) fn take(&mut self, delivery: &Delivery) {
         let message = &delivery.message;
         let tag = delivery.packet.map(|packet| DeliveryTag { connection: self.connection, packet });
         let place = (self.broker.session(), delivery.packet);
         let redelivery = delivery.dup && self.resumed && self.log.was_taken(message.uid, place);
-        self.say(|| format!("message {} as {:?}, dup {}, known {redelivery}", message.uid, delivery.packet, delivery.dup));
+        self.say(|| {
+            format!("message {} as {:?}, dup {}, known {redelivery}", message.uid, delivery.packet, delivery.dup)
+        });
         if let Some(tag) = tag {
             self.tags.insert(tag, message.uid);
         }
@@ -129,7 +125,6 @@ impl World {
             tag,
         });
         self.driver.handle(self.now(), event);
-        Ok(())
     }
 
     /// Lets the driver do what is due, and carries its effects out.
@@ -222,7 +217,7 @@ impl World {
         let arrived = self.broker.tear(&mut self.rng);
         self.say(|| format!("devices' broker gone, {} deliveries arrived before", arrived.len()));
         for delivery in &arrived {
-            self.take(delivery)?;
+            self.take(delivery);
         }
         self.handle(Event::InputLive(false))
     }
@@ -316,9 +311,5 @@ fn open(plan: &Plan, disk: &Disk, now: Now) -> Result<Driver<Ring<Disk>>, String
 }
 
 fn now_at(proc_ms: u64, wall_ms: i64) -> Now {
-    Now {
-        proc: ProcTime::from_millis(proc_ms),
-        wall: WallTime::from_millis(wall_ms),
-        quality: ClockQuality::Synced,
-    }
+    Now { proc: ProcTime::from_millis(proc_ms), wall: WallTime::from_millis(wall_ms), quality: ClockQuality::Synced }
 }

@@ -37,7 +37,10 @@ impl World {
             return self.connect_cloud();
         }
         match self.rng.below(100) {
-            0..=34 => self.devices_send(),
+            0..=34 => {
+                self.devices_send();
+                Ok(())
+            }
             35..=59 => self.deliver(),
             60..=74 => {
                 let span = pick(&mut self.rng, &[0, 1, 5, 30, 120, 500, 2_000, 6_000]);
@@ -58,7 +61,7 @@ impl World {
         }
     }
 
-    fn devices_send(&mut self) -> Result<(), String> {
+    fn devices_send(&mut self) {
         for _ in 0..self.rng.between(1, 6) {
             let wall = self.wall_ms();
             for message in self.fleet.messages(&mut self.rng, wall) {
@@ -66,7 +69,6 @@ impl World {
                 self.broker.publish(message, copy);
             }
         }
-        Ok(())
     }
 
     fn deliver(&mut self) -> Result<(), String> {
@@ -75,7 +77,7 @@ impl World {
         let together = self.rng.chance(2);
         for _ in 0..self.rng.between(0, 40) {
             let Some(delivery) = self.broker.next_arrival() else { break };
-            self.take(&delivery)?;
+            self.take(&delivery);
             if !together {
                 self.advance()?;
             }
@@ -155,7 +157,7 @@ impl World {
             self.broker.take_acks(usize::MAX);
             self.broker.send(1_000);
             while let Some(delivery) = self.broker.next_arrival() {
-                self.take(&delivery)?;
+                self.take(&delivery);
                 self.advance()?;
             }
             self.cloud.take_batches(usize::MAX)?;

@@ -132,3 +132,25 @@ fn a_snapshot_without_its_witness_is_a_snapshot() {
     driver.advance(at(1_001), &mut |_| acks += 1);
     assert_eq!((acks, driver.storage_status().failure), (1, None));
 }
+
+#[test]
+fn a_new_session_is_durable_before_its_first_message() {
+    let mut driver = Driver::start(pipeline(), memory_store(), at(0)).unwrap();
+    let twin = |driver: &mut Driver<MemoryStore>, dup| {
+        let tag = Some(DeliveryTag { connection: 1, packet: 1 });
+        let message = Message { topic: "s/a", payload: b"{\"v\":1}", retain: false, dup, tag };
+        driver.handle(at(10), Event::Message(message));
+    };
+    twin(&mut driver, false);
+    driver.advance(at(1_010), &mut |_| ());
+    // The broker lost its session and counts from 1 again: another message, alike.
+    driver.handle(at(2_000), Event::SessionStarted { resumed: false });
+    driver.advance(at(2_000), &mut |_| ());
+    twin(&mut driver, false);
+
+    // A crash before its commit; the broker sends it again.
+    let mut driver = restarted(driver);
+    driver.handle(at(9_000), Event::SessionStarted { resumed: true });
+    twin(&mut driver, true);
+    assert_eq!(driver.status(at(9_000)).streams[0].ledger.accepted, 2);
+}
