@@ -16,5 +16,6 @@ mod garbage;
 mod kill;
 mod lifecycle;
 mod outages;
+mod proxy;
 mod receive;
 mod scene;

@@ -13,6 +13,7 @@ use tidegate::model::time::{EventTime, Span};
 use crate::agent::Agent;
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
+use crate::proxy::Proxy;
 
 /// Size of the windows in all tests.
 pub(crate) const WINDOW: Span = Span::from_secs(5);
@@ -33,6 +34,8 @@ pub(crate) struct Scene {
     pub(crate) cloud_broker: Broker,
     pub(crate) agent: Agent,
     pub(crate) cloud: Cloud,
+    /// Between the agent and the devices' broker.
+    pub(crate) wire: Proxy,
     publisher: Publisher,
     /// Holds the agent's configuration and state.
     _dir: TempDir,
@@ -48,11 +51,12 @@ impl Scene {
     pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
         let cloud_broker = Broker::start(PERSISTENT);
         let dir = tempfile::tempdir().unwrap();
-        let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port);
+        let wire = Proxy::start(devices.port);
+        let mut agent = Agent::new(dir.path(), wire.port, cloud_broker.port);
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
         let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };
-        let scene = Scene { devices, cloud_broker, agent, cloud, publisher: Publisher::new(spec), _dir: dir };
+        let scene = Scene { devices, cloud_broker, agent, cloud, wire, publisher: Publisher::new(spec), _dir: dir };
         scene.wait_for_subscriptions(1);
         scene
     }
