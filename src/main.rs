@@ -1,18 +1,15 @@
-//! Local wiring, not committed.
-use clap::Parser;
+//! Arguments in, exit code out.
+
 use std::process::ExitCode;
-#[derive(Parser)]
-enum Cli {
-    Receive(tidegate::cli::receive::Args),
-    Demo(tidegate::cli::demo::Args),
-}
+
+use clap::Parser;
+
 fn main() -> ExitCode {
-    let r = match Cli::parse() {
-        Cli::Receive(a) => tidegate::cli::receive::run(a),
-        Cli::Demo(a) => tidegate::cli::demo::run(a),
-    };
-    r.unwrap_or_else(|e| {
-        eprintln!("error: {e:#}");
-        ExitCode::FAILURE
-    })
+    match tidegate::cli::run(tidegate::cli::Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("tidegate: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

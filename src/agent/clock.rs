@@ -2,10 +2,10 @@
 //! gets `now` as an argument, so tests own time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::engine::step::Clock;
-use crate::model::time::{ClockQuality, Now, ProcTime, WallTime};
+use crate::model::time::{ClockQuality, Now, ProcTime, Span, WallTime};
 
 /// The machine's clocks; copies share one start of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,13 @@ fn wall() -> WallTime {
         Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |millis| -millis),
     };
     WallTime::from_millis(millis)
+}
+
+/// Waits; the one sleep of the agent. Only for pauses and deadlines that race
+/// against something that can end them earlier.
+#[expect(clippy::disallowed_methods, reason = "clock.rs has the one sleep")]
+pub async fn sleep(span: Span) {
+    tokio::time::sleep(Duration::from_millis(span.as_millis())).await;
 }
 
 /// Bits that differ between processes and gateways: enough to spread retries,

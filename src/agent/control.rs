@@ -16,17 +16,19 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::model::limits::{CONTROL_CONNECTIONS_MAX, CONTROL_REQUEST_BYTES_MAX};
+use crate::model::time::Span;
 
+use super::clock::sleep;
 use super::inbox::{InboxSender, Input};
 
 const MODE: u32 = 0o660;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// After an accept that failed (no file descriptors left), before the next.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+const ACCEPT_AGAIN: Span = Span::from_millis(200);
 
 /// Opens the socket; has to be called within the runtime. A file left by an
 /// agent that was killed is removed, one that is answered is not.

@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 use tracing::{error, info};
 
-use crate::engine::step::{BatchId, Clock, DeliveryTag, Effect, Event, Message};
+use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
 use crate::model::limits::BATCH_MAX;
 use crate::model::time::{Now, ProcTime, Span};
 
@@ -23,7 +23,7 @@ use super::clock::SystemClock;
 use super::inbox::{Burst, Closed, Inbox, Input};
 use super::liveness::Liveness;
 use super::routes::Routes;
-use super::status::{ConnectionFacts, EngineReport, Identity, Status, health_reasons};
+use super::status::{ConnectionFacts, Identity, Status, add_reasons};
 use super::systemd::Supervision;
 
 /// The retained status is renewed this often.
@@ -44,8 +44,10 @@ pub trait Engine {
     fn next_deadline(&self, now: Now) -> Option<ProcTime>;
     /// Final commit and snapshot; effects allowed.
     fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect));
-    /// For the status document.
-    fn report(&self, now: Now) -> EngineReport;
+    /// What is wrong with it; empty: healthy. Asked every second, so it is cheap.
+    fn health(&self) -> Vec<String>;
+    /// Its part of the status document. May walk through all devices.
+    fn report(&self, now: Now) -> serde_json::Value;
 }
 
 /// What the thread is given besides the engine.
@@ -129,7 +131,8 @@ impl<E: Engine> EngineThread<E> {
         let now = self.clock.now();
         self.engine.stop(now, &mut |effect| self.routes.perform(effect));
         let report = self.engine.report(now);
-        self.routes.send_last(self.status(now, &report).offline(reason));
+        let last = self.status(now, &self.health(), &report).offline(reason);
+        self.routes.send_last(last);
         // Ends the acknowledgements: the connection sends what it has and disconnects.
         self.routes.clear_devices();
         info!(reason, "engine stopped");
@@ -207,7 +210,7 @@ impl<E: Engine> EngineThread<E> {
                 self.status_at = Some(now.proc);
                 self.engine.handle(now, Event::UplinkUp);
             }
-            Input::UplinkAcked(batch) => self.handle_uplink_ack(now, batch),
+            Input::UplinkAcked(batch) => self.engine.handle(now, Event::UplinkAcked(batch)),
             Input::UplinkDown { reason } => {
                 if self.uplink.connected {
                     self.engine.handle(now, Event::UplinkDown);
@@ -219,7 +222,7 @@ impl<E: Engine> EngineThread<E> {
             Input::Query(answer) => {
                 let report = self.engine.report(now);
                 // Whoever asked may have gone.
-                let _ = answer.send(self.status(now, &report).online());
+                let _ = answer.send(self.status(now, &self.health(), &report).online());
             }
             Input::Stop { .. } => error!("a stop is taken by the loop"),
         }
@@ -246,10 +249,6 @@ impl<E: Engine> EngineThread<E> {
         taken
     }
 
-    fn handle_uplink_ack(&mut self, now: Now, batch: BatchId) {
-        self.engine.handle(now, Event::UplinkAcked(batch));
-    }
-
     /// The retained status, when it is due or health has changed, and systemd's line.
     fn publish_status(&mut self, now: Now) {
         let due = self.status_at.is_some_and(|at| at <= now.proc);
@@ -257,8 +256,7 @@ impl<E: Engine> EngineThread<E> {
             return;
         }
         self.health_at = now.proc;
-        let report = self.engine.report(now);
-        let health = health_reasons(&self.devices, &self.uplink, &report);
+        let health = self.health();
         if let Some(worst) = health.first() {
             self.supervision.handle_line(now.proc, &format!("degraded: {worst}"));
         } else {
@@ -270,13 +268,20 @@ impl<E: Engine> EngineThread<E> {
             self.health = health;
         }
         if self.status_at.is_some() && (due || changed) {
-            let document = self.status(now, &report).online();
+            let report = self.engine.report(now);
+            let document = self.status(now, &self.health, &report).online();
             let every = if self.routes.send_status(document) { STATUS_EVERY } else { HEALTH_EVERY };
             self.status_at = Some(now.proc + every);
         }
     }
 
-    fn status<'a>(&'a self, now: Now, engine: &'a EngineReport) -> Status<'a> {
-        Status { identity: &self.identity, now, devices: &self.devices, uplink: &self.uplink, engine }
+    fn health(&self) -> Vec<String> {
+        let mut reasons = self.engine.health();
+        add_reasons(&mut reasons, &self.devices, &self.uplink);
+        reasons
+    }
+
+    fn status<'a>(&'a self, now: Now, health: &'a [String], engine: &'a serde_json::Value) -> Status<'a> {
+        Status { identity: &self.identity, now, devices: &self.devices, uplink: &self.uplink, health, engine }
     }
 }

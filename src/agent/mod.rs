@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod control;
+mod driven;
 pub mod engine_thread;
 pub mod inbox;
 pub mod interrupt;
@@ -32,6 +33,8 @@ use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use crate::config::boot::Config;
+use crate::engine::driver::Driver;
+use crate::engine::step::Clock;
 use crate::model::ids::push_escaped;
 
 use clock::SystemClock;
@@ -45,21 +48,28 @@ use uplink::mqtt::UplinkSpec;
 /// Name resolution runs on these; two brokers, two threads.
 const BLOCKING_THREADS: usize = 2;
 
-/// Runs an engine behind this configuration until a signal ends it.
+/// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
 ///
 /// # Errors
-/// The operating system refuses threads or signal handlers; the engine thread
-/// ended by itself; or the stop took longer than [`STOP_MAX`].
-pub fn run_engine<E: Engine + Send + 'static>(config: &Config, engine: E, clock: SystemClock) -> anyhow::Result<()> {
+/// The store cannot be used, the operating system refuses threads or signal
+/// handlers, the engine thread ended by itself, or the stop took longer than
+/// [`STOP_MAX`]. Never because of the network.
+pub fn run(config: &Config) -> anyhow::Result<()> {
+    let clock = SystemClock::start();
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .context("starting the network runtime")?;
-    let ended = runtime.block_on(async {
-        let mut signals = Signals::catch().context("catching signals")?;
-        supervise(config, engine, clock, async move { signals.recv().await }).await
-    });
+    // Before the restore: a signal meanwhile ends the agent in order, right after it.
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::catch().context("catching signals")?
+    };
+    let store = store::open(&config.storage.path).context("opening the store")?;
+    let engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
+    info!(took_ms = clock.proc().as_millis(), "state restored");
+    let ended = runtime.block_on(supervise(config, engine, clock, signals.recv()));
     // A name resolution that hangs must not hold the exit up.
     runtime.shutdown_background();
     ended
@@ -68,7 +78,7 @@ pub fn run_engine<E: Engine + Send + 'static>(config: &Config, engine: E, clock:
 /// Wires everything, waits for `stop` to give a reason, and ends it all in order.
 ///
 /// # Errors
-/// As for [`run_engine`].
+/// As for [`run`], but for the store.
 pub async fn supervise<E: Engine + Send + 'static>(
     config: &Config,
     engine: E,
@@ -76,7 +86,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     stop: impl Future<Output = &'static str>,
 ) -> anyhow::Result<()> {
     let (sender, receiver) = inbox();
-    let identity = Identity { gateway: config.pipeline.gateway.as_str().to_owned() };
+    let identity = Identity { gateway: config.pipeline.gateway.as_str().to_owned(), config_hash: config.hash.clone() };
     let control = config.control.as_deref();
     let ingest_spec = ingest_spec(config);
     let uplink_spec = uplink_spec(config, &identity);

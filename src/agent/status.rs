@@ -20,6 +20,8 @@ use crate::model::time::{Now, ProcTime};
 pub struct Identity {
     /// The gateway's id.
     pub gateway: String,
+    /// Hash of the configuration that runs.
+    pub config_hash: String,
 }
 
 /// What is known of one connection.
@@ -37,17 +39,6 @@ pub struct ConnectionFacts {
     /// Why there is no connection.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-}
-
-/// What the engine says about itself.
-#[derive(Clone, Debug, Default)]
-pub struct EngineReport {
-    /// Hash of the pipeline.
-    pub config_hash: String,
-    /// What is wrong; empty: healthy.
-    pub reasons: Vec<String>,
-    /// Everything else.
-    pub details: serde_json::Value,
 }
 
 #[derive(Serialize)]
@@ -85,8 +76,10 @@ pub struct Status<'a> {
     pub devices: &'a ConnectionFacts,
     /// The cloud's broker.
     pub uplink: &'a ConnectionFacts,
-    /// The engine.
-    pub engine: &'a EngineReport,
+    /// What is wrong; empty: healthy.
+    pub health: &'a [String],
+    /// The engine's report.
+    pub engine: &'a serde_json::Value,
 }
 
 impl ConnectionFacts {
@@ -109,9 +102,8 @@ impl ConnectionFacts {
     }
 }
 
-/// Everything that is wrong, the engine's reasons first.
-pub fn health_reasons(devices: &ConnectionFacts, uplink: &ConnectionFacts, engine: &EngineReport) -> Vec<String> {
-    let mut reasons = engine.reasons.clone();
+/// Adds what is wrong with the connections to the engine's own reasons.
+pub fn add_reasons(reasons: &mut Vec<String>, devices: &ConnectionFacts, uplink: &ConnectionFacts) {
     for (name, facts) in [("devices", devices), ("uplink", uplink)] {
         if !facts.connected {
             let because = if facts.reason.is_empty() { "not yet" } else { &facts.reason };
@@ -121,7 +113,6 @@ pub fn health_reasons(devices: &ConnectionFacts, uplink: &ConnectionFacts, engin
             reasons.push(format!("{name} refused the subscription to {filter}"));
         }
     }
-    reasons
 }
 
 impl Status<'_> {
@@ -136,21 +127,20 @@ impl Status<'_> {
     }
 
     fn document(&self, state: &str, reason: Option<&str>) -> Vec<u8> {
-        let reasons = health_reasons(self.devices, self.uplink, self.engine);
         let document = Document {
             v: 1,
             gw: &self.identity.gateway,
             state,
             reason,
             version: env!("CARGO_PKG_VERSION"),
-            config_hash: &self.engine.config_hash,
+            config_hash: &self.identity.config_hash,
             at_ms: self.now.wall.as_millis(),
             clock: self.now.quality.as_str(),
             uptime_ms: self.now.proc.as_millis(),
-            health: Health { state: if reasons.is_empty() { "ok" } else { "degraded" }, reasons: &reasons },
+            health: Health { state: if self.health.is_empty() { "ok" } else { "degraded" }, reasons: self.health },
             devices: self.devices,
             uplink: self.uplink,
-            engine: &self.engine.details,
+            engine: self.engine,
         };
         serde_json::to_vec(&document).expect("text, numbers and JSON values always serialise")
     }
@@ -172,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_status_says_what_is_wrong_and_why() {
-        let identity = Identity { gateway: "gw \"7\"".into() };
+        let identity = Identity { gateway: "gw \"7\"".into(), config_hash: "abc".into() };
         let now = Now {
             proc: ProcTime::from_millis(1_500),
             wall: WallTime::from_millis(1_700_000_000_000),
@@ -183,9 +173,11 @@ mod tests {
         devices.refused.push("secret/#".into());
         let mut uplink = ConnectionFacts::default();
         uplink.handle_down(now.proc, "connection refused".into());
-        let engine =
-            EngineReport { config_hash: "abc".into(), reasons: vec![], details: serde_json::json!({"epoch": 1}) };
-        let status = Status { identity: &identity, now, devices: &devices, uplink: &uplink, engine: &engine };
+        let mut health = vec!["storage is full".to_owned()];
+        add_reasons(&mut health, &devices, &uplink);
+        let engine = serde_json::json!({"epoch": 1});
+        let status =
+            Status { identity: &identity, now, devices: &devices, uplink: &uplink, health: &health, engine: &engine };
 
         let text = String::from_utf8(status.offline("SIGTERM")).expect("UTF-8");
         assert_eq!(
@@ -194,7 +186,7 @@ mod tests {
                 r#"{"v":1,"gw":"gw \"7\"","state":"offline","reason":"SIGTERM","version":""#,
                 env!("CARGO_PKG_VERSION"),
                 r#"","config_hash":"abc","at_ms":1700000000000,"clock":"synced","uptime_ms":1500,"#,
-                r#""health":{"state":"degraded","reasons":["devices refused the subscription to secret/#","#,
+                r#""health":{"state":"degraded","reasons":["storage is full","devices refused the subscription to secret/#","#,
                 r#""uplink not connected: connection refused"]},"#,
                 r#""devices":{"connected":true,"since_ms":1500,"connections":1,"refused":["secret/#"]},"#,
                 r#""uplink":{"connected":false,"since_ms":0,"connections":0,"reason":"connection refused"},"#,
@@ -203,6 +195,8 @@ mod tests {
         );
         devices.refused.clear();
         uplink.handle_up(now.proc);
-        assert!(health_reasons(&devices, &uplink, &engine).is_empty());
+        health.clear();
+        add_reasons(&mut health, &devices, &uplink);
+        assert!(health.is_empty());
     }
 }

@@ -1,5 +1,60 @@
 //! One file per subcommand.
 
 pub mod broker_url;
+pub mod check;
 pub mod demo;
 pub mod receive;
+pub mod replay;
+pub mod run;
+pub mod status;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Exit code of a wrong invocation, or of a file that cannot be read.
+pub const EXIT_USAGE: u8 = 2;
+
+/// Edge agent: MQTT in, per-device event-time windows that survive power cuts,
+/// MQTT out.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Check(check::Args),
+    Replay(replay::Args),
+    Demo(demo::Args),
+    Receive(receive::Args),
+    Status(status::Args),
+}
+
+/// Runs the subcommand that the arguments name.
+///
+/// # Errors
+/// What the subcommand cannot deal with; the text is for a person.
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Receive(args) => receive::run(args),
+        Command::Status(args) => status::run(args),
+    }
+}
+
+/// The text of a configuration file.
+///
+/// # Errors
+/// One sentence that names the file.
+pub fn read_text(path: &Path) -> anyhow::Result<String> {
+    let bytes = std::fs::read(path).map_err(|error| anyhow::anyhow!("{}: cannot be read: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| anyhow::anyhow!("{}: not UTF-8: {error}", path.display()))
+}

@@ -19,6 +19,8 @@ pub struct Config {
     pub storage: StorageSpec,
     /// The control socket; `None`: no socket.
     pub control: Option<PathBuf>,
+    /// Tells this document from others: [`super::raw::Document::hash`].
+    pub hash: String,
 }
 
 /// One MQTT connection.

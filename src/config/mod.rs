@@ -2,3 +2,6 @@
 //! problem at once.
 
 pub mod boot;
+pub mod check;
+pub mod problem;
+pub mod raw;

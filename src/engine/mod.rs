@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod memory_store;
 pub mod outbox;
 pub mod redelivery;
+pub mod replay;
 mod restore;
 pub mod ring;
 pub mod snapshot;
@@ -34,7 +35,8 @@ use crate::model::time::{EventTime, Now, ProcTime};
 use self::decode::{Decoded, DecodedTime, Decoder};
 use self::emit::Emit;
 use self::encode::Envelope;
-use self::outbox::Outbox;
+use self::outbox::row::Row;
+use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
 use self::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
 use self::spec::PipelineSpec;
@@ -231,6 +233,17 @@ impl Engine {
     /// The place of a field of a stream, given to it now if it is new.
     pub fn field(&mut self, stream: usize, name: &str) -> Option<FieldIx> {
         self.streams[stream].fields.intern(name)
+    }
+
+    /// The place of a stream.
+    pub fn stream(&self, name: &str) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.spec.name.as_str() == name)
+    }
+
+    /// Hands over every row that is held and lets go of it: for replays, where
+    /// printing is the acknowledgement.
+    pub fn take_rows(&mut self, each: &mut dyn FnMut(LaneKind, u64, &Row<'_>)) {
+        self.outbox.take_rows(each);
     }
 
     /// The end of a bounded input: every open window of every stream fires.

@@ -13,6 +13,7 @@
 //! to the user `mosquitto` and then could not read the test's files.
 
 #![allow(dead_code, reason = "shared by several test programs, each uses a part")]
+#![allow(clippy::disallowed_methods, reason = "the outside world of a test: real processes, real time")]
 
 use std::fs;
 use std::io::{Read, Write};

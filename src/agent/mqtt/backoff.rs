@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_count_starts_over_only_after_thirty_stable_seconds() {
         let longest_wait_after = |uptime: Span| {
-            (0..200).map(|entropy| {
+            (0..200).map(move |entropy| {
                 let mut backoff = Backoff::new("gw", entropy);
                 for _ in 0..10 {
                     backoff.handle_down(at(0));

@@ -20,15 +20,13 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use flume::Receiver;
 use rumqttc::{Packet, PubAck, PubComp, PubRec, Publish, QoS, SubAck, Subscribe, SubscribeFilter, SubscribeReasonCode};
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::agent::clock::{SystemClock, entropy};
+use crate::agent::clock::{SystemClock, entropy, sleep};
 use crate::agent::inbox::{Arrival, Burst, Closed, InboxSender, Input};
 use crate::config::boot::BrokerSpec;
 use crate::model::limits::BURST_LEN;
@@ -115,7 +113,7 @@ pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut s
             return;
         }
         tokio::select! {
-            () = sleep(Duration::from_millis(wait.as_millis())) => {}
+            () = sleep(wait) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
@@ -211,7 +209,7 @@ impl Session<'_> {
     async fn wake(&mut self, stop: &mut watch::Receiver<bool>, stopping: bool) -> Result<Wake, End> {
         let reading = self.waiting.is_none() && !stopping;
         let timer = self.keep_alive.next_deadline().min(self.resubscribe_at.unwrap_or(ProcTime::from_millis(u64::MAX)));
-        let wait = Duration::from_millis(timer.since(self.clock.proc()).as_millis());
+        let wait = timer.since(self.clock.proc());
         tokio::select! {
             // Acknowledgements first: they make room everywhere else.
             biased;

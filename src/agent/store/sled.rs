@@ -70,8 +70,7 @@ impl SledSlots {
         std::fs::create_dir_all(dir).map_err(sort)?;
         // A process killed while writing one leaves it, and sled takes it for
         // a snapshot: every later open would fail.
-        files::remove_matching(dir, |name| name.starts_with("snap.") && name.ends_with(".generating"))
-            .map_err(sort)?;
+        files::remove_matching(dir, |name| name.starts_with("snap.") && name.ends_with(".generating")).map_err(sort)?;
         let open = match Open::new(dir) {
             Err(Trouble::Damaged(_)) => {
                 // Both are derived: from the log, and from the constants here.

@@ -14,16 +14,14 @@
 //!   `offline` when we vanish, the engine thread's last document when we stop.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bytes::Bytes;
 use flume::Receiver;
 use rumqttc::{Packet, Publish, QoS};
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::agent::clock::{SystemClock, entropy};
+use crate::agent::clock::{SystemClock, entropy, sleep};
 use crate::agent::inbox::{Closed, InboxSender, Input, Outbound};
 use crate::agent::mqtt::backoff::Backoff;
 use crate::agent::mqtt::connection::{Link, LinkError, Purpose};
@@ -102,7 +100,7 @@ pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut s
             return;
         }
         tokio::select! {
-            () = sleep(Duration::from_millis(wait.as_millis())) => {}
+            () = sleep(wait) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
@@ -121,7 +119,7 @@ async fn connect<'a>(
     let (outbound_in, outbound) = flume::bounded(OUTBOUND_LEN);
     inbox.send(Input::UplinkUp { outbound: outbound_in }).await?;
     let keep_alive = KeepAlive::new(now, spec.broker.keep_alive);
-    Ok(Session { spec, inbox, clock, link, outbound, keep_alive, in_flight: InFlight::default() })
+    Ok(Session { spec, inbox, clock, link, outbound, keep_alive, in_flight: InFlight::default(), closing: false })
 }
 
 /// One connection.
@@ -133,6 +131,8 @@ struct Session<'a> {
     outbound: Receiver<Outbound>,
     keep_alive: KeepAlive,
     in_flight: InFlight,
+    /// The last document is on its way: nothing more comes from the engine thread.
+    closing: bool,
 }
 
 /// What woke the session.
@@ -164,10 +164,10 @@ impl Session<'_> {
     /// Every future in here may be dropped half way: none holds anything.
     async fn wake(&mut self) -> Result<Wake, LinkError> {
         let timer = self.keep_alive.next_deadline().min(self.in_flight.deadline());
-        let wait = Duration::from_millis(timer.since(self.clock.proc()).as_millis());
+        let wait = timer.since(self.clock.proc());
         tokio::select! {
             packet = self.link.read() => Ok(Wake::Packet(packet?)),
-            item = self.outbound.recv_async(), if self.in_flight.has_room() => {
+            item = self.outbound.recv_async(), if self.in_flight.has_room() && !self.closing => {
                 Ok(item.map_or(Wake::Abandoned, Wake::Outbound))
             }
             () = sleep(wait) => Ok(Wake::Timer),
@@ -212,7 +212,10 @@ impl Session<'_> {
         let (topic, payload, retain, sent) = match item {
             Outbound::Batch(batch) => (batch.topic, batch.payload, false, Sent::Batch(batch.id)),
             Outbound::Status(document) => (self.spec.status_topic.clone(), document, true, Sent::Status),
-            Outbound::Last(document) => (self.spec.status_topic.clone(), document, true, Sent::Last),
+            Outbound::Last(document) => {
+                self.closing = true;
+                (self.spec.status_topic.clone(), document, true, Sent::Last)
+            }
         };
         let mut publish = Publish::from_bytes(topic, QoS::AtLeastOnce, Bytes::from(payload));
         publish.retain = retain;

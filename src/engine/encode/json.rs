@@ -85,7 +85,7 @@ impl Writer {
             }
             self.text(name);
             self.raw(":{");
-            for (place, (kind, result)) in values.kinds().zip(results).enumerate() {
+            for (place, (kind, result)) in results.enumerate() {
                 if place > 0 {
                     self.raw(",");
                 }

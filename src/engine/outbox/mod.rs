@@ -181,6 +181,24 @@ impl Outbox {
         found.into_iter().map(|(_, kind, epoch, seq, row)| (kind, epoch, seq, row)).collect()
     }
 
+    /// Hands over every row that is held, in order, and acknowledges it.
+    pub fn take_rows(&mut self, each: &mut dyn FnMut(LaneKind, u64, &Row<'_>)) {
+        if self.lanes.iter().all(|lane| lane.len() == 0) {
+            return;
+        }
+        for (kind, _, seq, row) in self.rows_since(0) {
+            each(kind, seq, &row);
+        }
+        for kind in LaneKind::ALL {
+            let lane = &self.lanes[kind as usize];
+            if let (Some(first), Some(last)) = (lane.entries().front(), lane.entries().back()) {
+                let (epoch, first, last) = (first.epoch, first.seq, last.seq);
+                self.ack(kind, epoch, first, last);
+            }
+        }
+        self.mark_committed();
+    }
+
     /// Gives up the oldest row of the lowest lane that has one to give. False
     /// when everything left is in flight, or a gap.
     fn evict_one(&mut self) -> bool {

@@ -307,19 +307,36 @@ fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
 }
 
 impl<'a> PaneValues<'a> {
-    /// The aggregates, in the order of the values.
-    pub fn kinds(self) -> impl Iterator<Item = Kind> {
-        self.kinds.iter().map(|tag| Kind::from_tag(*tag).expect("checked when the row was read"))
-    }
-
     /// Each field with its results; `None` where there is none.
-    pub fn fields(self) -> impl Iterator<Item = (&'a str, Vec<Option<f64>>)> {
+    pub fn fields(self) -> impl Iterator<Item = (&'a str, FieldResults<'a>)> {
         let mut reader = Reader::new(self.bytes);
         (0..self.fields).map_while(move |_| {
             let name = reader.str().ok()?;
-            let results = self.kinds.iter().map_while(|_| reader.f64().ok());
-            Some((name, results.map(|value| value.is_finite().then_some(value)).collect()))
+            let results = FieldResults { kinds: self.kinds, reader };
+            for _ in self.kinds {
+                reader.f64().ok()?;
+            }
+            Some((name, results))
         })
+    }
+}
+
+/// The results of one field, by aggregate.
+#[derive(Clone, Debug)]
+pub struct FieldResults<'a> {
+    kinds: &'a [u8],
+    reader: Reader<'a>,
+}
+
+impl Iterator for FieldResults<'_> {
+    type Item = (Kind, Option<f64>);
+
+    fn next(&mut self) -> Option<(Kind, Option<f64>)> {
+        let (tag, rest) = self.kinds.split_first()?;
+        self.kinds = rest;
+        let kind = Kind::from_tag(*tag).expect("checked when the row was read");
+        let value = self.reader.f64().expect("checked when the row was read");
+        Some((kind, value.is_finite().then_some(value)))
     }
 }
 

@@ -1,0 +1,46 @@
+//! The driver as the engine thread's engine.
+
+use serde::Serialize;
+
+use crate::engine::driver::{Driver, StorageStatus};
+use crate::engine::status::Status;
+use crate::engine::step::{Effect, Event};
+use crate::engine::store::Store;
+use crate::model::time::{Now, ProcTime};
+
+use super::engine_thread::Engine;
+
+/// The engine's part of the status document.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    engine: Status,
+    storage: StorageStatus,
+}
+
+impl<S: Store> Engine for Driver<S> {
+    fn handle(&mut self, now: Now, event: Event<'_>) {
+        Driver::handle(self, now, event);
+    }
+
+    fn advance(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        Driver::advance(self, now, perform);
+    }
+
+    fn next_deadline(&self, _now: Now) -> Option<ProcTime> {
+        Driver::next_deadline(self)
+    }
+
+    fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        Driver::stop(self, now, perform);
+    }
+
+    fn health(&self) -> Vec<String> {
+        self.storage_status().failure.into_iter().collect()
+    }
+
+    fn report(&self, now: Now) -> serde_json::Value {
+        let report = Report { engine: self.status(now), storage: self.storage_status() };
+        serde_json::to_value(report).expect("numbers and text always serialise")
+    }
+}

@@ -1,0 +1,79 @@
+//! `tidegate check FILE`: every problem of a configuration at once.
+//!
+//! Exit code 0: it may be used (warnings do not change that). 1: it may not. 2:
+//! it could not be read. Problems and warnings go to standard error, one `ok`
+//! line to standard output.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::config::boot::Config;
+use crate::config::check::{Checked, Refused, check};
+use crate::config::problem::Problem;
+
+use super::run::CONFIG_DEFAULT;
+use super::{EXIT_USAGE, read_text};
+
+/// Checks a configuration file and reports every problem at once.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Configuration file (TOML, or JSON by the name's ending)
+    #[arg(value_name = "FILE", default_value = CONFIG_DEFAULT)]
+    file: PathBuf,
+
+    /// The same, spelt as for `run`
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+}
+
+/// Reads and checks the file.
+///
+/// # Errors
+/// None: a file that cannot be read is exit code 2, with a sentence that says why.
+#[expect(clippy::unnecessary_wraps, reason = "every subcommand is called alike")]
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let path = args.config.unwrap_or(args.file);
+    let file = path.display().to_string();
+    let text = match read_text(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::from(EXIT_USAGE));
+        }
+    };
+    let result = check(&text, &file);
+    let code = ExitCode::from(u8::from(result.is_err()));
+    // A closed pipe is no reason to change the verdict.
+    let _ = print(&result, &file, &mut io::stdout().lock(), &mut io::stderr().lock());
+    Ok(code)
+}
+
+/// Writes what was found in `file`.
+///
+/// # Errors
+/// What writing gives.
+pub fn print(
+    result: &Result<Checked<Config>, Refused>,
+    file: &str,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> io::Result<()> {
+    let warnings = |warnings: &[Problem], err: &mut dyn Write| {
+        warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))
+    };
+    match result {
+        Ok(checked) => {
+            warnings(&checked.warnings, err)?;
+            let streams = &checked.config.pipeline.streams;
+            let windows: usize = streams.iter().map(|stream| stream.windows.len()).sum();
+            let hash = &checked.hash;
+            writeln!(out, "{file}: ok, {} streams, {windows} windows, hash {hash}", streams.len())
+        }
+        Err(refused) => {
+            warnings(&refused.warnings, err)?;
+            refused.problems.iter().try_for_each(|problem| writeln!(err, "error: {problem}"))?;
+            writeln!(err, "{file}: {} problems", refused.problems.len())
+        }
+    }
+}

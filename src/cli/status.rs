@@ -1,0 +1,147 @@
+//! `tidegate status`: what a running agent says about itself.
+//!
+//! Exit code 0: it answers and is healthy. 3: it answers and is degraded, or it
+//! refused the request. 1: there is no agent, or no configuration that says where.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::agent::control;
+use crate::config::check::check;
+
+use super::run::CONFIG_DEFAULT;
+
+const EXIT_DEGRADED: u8 = 3;
+
+/// Asks a running agent how it is, over its control socket.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Control socket; the configuration's by default
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Configuration file that names the control socket
+    #[arg(long, value_name = "FILE", default_value = CONFIG_DEFAULT)]
+    pub config: PathBuf,
+
+    /// Print the whole document as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Asks, prints, ends.
+///
+/// # Errors
+/// Nobody answers.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let socket = match args.socket {
+        Some(socket) => socket,
+        None => configured(&args.config)?,
+    };
+    let text = control::ask(&socket, "status").with_context(|| {
+        format!("no agent answers on {}: is it running, and may you use the socket?", socket.display())
+    })?;
+    let document: Value = serde_json::from_str(&text).context("the answer is not JSON")?;
+    let healthy = document["health"]["state"] == "ok";
+    let shown = if args.json { text + "\n" } else { summary(&document) };
+    // A closed pipe is no reason to change the verdict.
+    let _ = io::stdout().lock().write_all(shown.as_bytes());
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DEGRADED) })
+}
+
+fn configured(file: &Path) -> anyhow::Result<PathBuf> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("{} cannot be read; --socket says where the agent listens", file.display()))?;
+    let Ok(checked) = check(&text, &file.display().to_string()) else {
+        bail!("{0} has problems: `tidegate check {0}` lists them", file.display());
+    };
+    checked.config.control.with_context(|| format!("{} has no [control] socket", file.display()))
+}
+
+/// A few lines for a person; everything is in the JSON.
+fn summary(document: &Value) -> String {
+    if let Some(error) = document["error"].as_str() {
+        return format!("the agent refuses: {error}\n");
+    }
+    let mut out = String::new();
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let uptime_s = document["uptime_ms"].as_u64().unwrap_or(0) / 1_000;
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{} {}  tidegate {}  up {uptime_s} s  clock {}",
+        text(&document["gw"]),
+        text(&document["state"]),
+        text(&document["version"]),
+        text(&document["clock"])
+    );
+    for reason in document["health"]["reasons"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "  ! {}", text(reason));
+    }
+    for name in ["devices", "uplink"] {
+        let facts = &document[name];
+        let state = if facts["connected"] == true { "connected" } else { "not connected" };
+        let _ = writeln!(out, "{name}: {state}, {} connections so far", facts["connections"]);
+    }
+    for stream in document["engine"]["streams"].as_array().into_iter().flatten() {
+        let ledger = &stream["ledger"];
+        let _ = writeln!(
+            out,
+            "stream {}: {} devices, {} open windows, received {}, accepted {}, rejected {}",
+            text(&stream["name"]),
+            stream["devices"],
+            stream["open_windows"],
+            ledger["received"],
+            ledger["accepted"],
+            ledger["rejected"]
+        );
+    }
+    for lane in document["engine"]["outbox"]["lanes"].as_array().into_iter().flatten() {
+        let _ = writeln!(
+            out,
+            "outbox {}: queued {}, acked {}, held {}, evicted {}",
+            text(&lane["lane"]),
+            lane["queued"],
+            lane["acked"],
+            lane["held"],
+            lane["evicted"]
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_sees_what_is_wrong_and_the_books() {
+        let document = serde_json::json!({
+            "gw": "gw-1", "state": "online", "version": "0.1.0", "uptime_ms": 61_500, "clock": "synced",
+            "health": {"state": "degraded", "reasons": ["uplink not connected: refused"]},
+            "devices": {"connected": true, "connections": 1},
+            "uplink": {"connected": false, "connections": 0},
+            "engine": {
+                "streams": [{"name": "climate", "devices": 3, "open_windows": 4,
+                    "ledger": {"received": 10, "accepted": 9, "rejected": 1}}],
+                "outbox": {"lanes": [{"lane": "live", "queued": 7, "acked": 5, "held": 2, "evicted": 0}]},
+            },
+        });
+        assert_eq!(
+            summary(&document),
+            "gw-1 online  tidegate 0.1.0  up 61 s  clock synced\n\
+             \x20 ! uplink not connected: refused\n\
+             devices: connected, 1 connections so far\n\
+             uplink: not connected, 0 connections so far\n\
+             stream climate: 3 devices, 4 open windows, received 10, accepted 9, rejected 1\n\
+             outbox live: queued 7, acked 5, held 2, evicted 0\n"
+        );
+        assert_eq!(summary(&serde_json::json!({"error": "no"})), "the agent refuses: no\n");
+    }
+}

@@ -1,0 +1,237 @@
+//! The raw tree to the checked [`Config`], or every problem at once.
+//!
+//! ```text
+//! text ─ raw ─▶ tree ─ check ─▶ Config + warnings
+//!                        └────▶ Refused: all problems, each with place, path, value, hint
+//! ```
+//!
+//! Holding a `Config` is the proof that it was checked: the engine neither
+//! checks again nor unwraps. What cannot be known from the text alone (whether a
+//! file exists, whether a broker answers) is not checked here.
+
+mod broker;
+pub mod keys;
+mod scalar;
+mod stream;
+mod table;
+mod time;
+mod window;
+
+use std::path::PathBuf;
+
+use crate::engine::spec::{CommitSpec, PipelineSpec};
+use crate::model::ids::Name;
+use crate::model::limits::{MQTT_NAME_BYTES, OUTBOX_BYTES};
+use crate::model::time::Span;
+
+use super::boot::{Config, StorageSpec};
+use super::problem::{Problem, Report, Spot, Wrong};
+use super::raw::{Document, Format};
+
+use broker::Brokers;
+use table::{Item, Table};
+
+/// Longest path of a Unix socket that Linux takes.
+const SOCKET_PATH_BYTES: usize = 107;
+const COMMIT_INTERVAL: core::ops::RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(60);
+const SNAPSHOT_INTERVAL: core::ops::RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(86_400);
+
+/// A document that was accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked<T> {
+    /// What it says.
+    pub config: T,
+    /// [`Document::hash`] of it.
+    pub hash: String,
+    /// What is allowed and probably not meant.
+    pub warnings: Vec<Problem>,
+}
+
+/// A document that was not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", list(.problems))]
+pub struct Refused {
+    /// Why not; never empty.
+    pub problems: Vec<Problem>,
+    /// What is allowed and probably not meant.
+    pub warnings: Vec<Problem>,
+}
+
+/// What a document is to be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    Run,
+    Replay,
+}
+
+/// The parts that could be built, with whatever is wrong in the report.
+struct Parts {
+    pipeline: Option<PipelineSpec>,
+    brokers: Brokers,
+    storage: Option<PathBuf>,
+    control: Option<PathBuf>,
+}
+
+/// Checks `text` as what the agent runs on. `file` names it in problems, and
+/// tells TOML from JSON.
+///
+/// # Errors
+/// Every problem there is.
+pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
+    let (document, parts, report) = walk(text, file, Purpose::Run)?;
+    let hash = document.hash();
+    let build = |parts: Parts| {
+        Some(Config {
+            pipeline: parts.pipeline?,
+            devices: parts.brokers.devices?,
+            uplink: parts.brokers.uplink?,
+            storage: StorageSpec { path: parts.storage? },
+            control: parts.control,
+            hash: hash.clone(),
+        })
+    };
+    finish(build(parts), hash.clone(), report)
+}
+
+/// Checks `text` as what a replay runs on: brokers and storage may be absent,
+/// but are checked when they are there.
+///
+/// # Errors
+/// Every problem there is.
+pub fn check_for_replay(text: &str, file: &str) -> Result<Checked<PipelineSpec>, Refused> {
+    let (document, parts, report) = walk(text, file, Purpose::Replay)?;
+    finish(parts.pipeline, document.hash(), report)
+}
+
+fn finish<T>(config: Option<T>, hash: String, report: Report) -> Result<Checked<T>, Refused> {
+    let (problems, warnings) = report.into_parts();
+    match config {
+        Some(config) if problems.is_empty() => Ok(Checked { config, hash, warnings }),
+        Some(_) | None => {
+            assert!(!problems.is_empty(), "what could not be built has been reported");
+            Err(Refused { problems, warnings })
+        }
+    }
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn walk(text: &str, file: &str, purpose: Purpose) -> Result<(Document, Parts, Report), Refused> {
+    let mut report = Report::new(file);
+    let document = match Document::parse(text, Format::of(file)) {
+        Ok(document) => document,
+        Err(errors) => {
+            for error in errors {
+                let spot = Spot { place: error.place, ..Spot::default() };
+                report.problem(&spot, Wrong::new(error.message));
+            }
+            let (problems, warnings) = report.into_parts();
+            return Err(Refused { problems, warnings });
+        }
+    };
+    let parts = match Table::open(document.root(), "", &keys::ROOT, &mut report) {
+        Some(root) => parts(&root, purpose, &mut report),
+        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None },
+    };
+    Ok((document, parts, report))
+}
+
+fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
+    let gateway = section(root, "gateway", &keys::GATEWAY, true, report);
+    let id = gateway.as_ref().and_then(|gateway| gateway.parsed("id", "a string", report, name));
+    let prefix = gateway.as_ref().and_then(|gateway| gateway.parsed("topic_prefix", "a string", report, topic_prefix));
+    let needed = purpose == Purpose::Run;
+    let devices = section(root, "devices", &keys::BROKER, needed, report);
+    let uplink = section(root, "uplink", &keys::BROKER, needed, report);
+    let brokers = broker::check(devices.as_ref(), uplink.as_ref(), id.as_ref(), report);
+
+    let storage = section(root, "storage", &keys::STORAGE, needed, report);
+    let path = storage.as_ref().filter(|storage| needed || storage.get("path").is_some());
+    let path = path.and_then(|storage| storage.parsed("path", "a path", report, path_of));
+    // An absent section was reported where it is needed; its defaults are valid.
+    let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
+    let commit = commit(&storage, report);
+    let outbox_bytes_max =
+        storage.parsed("outbox_max_bytes", scalar::SIZE, report, |text| scalar::size(text, OUTBOX_BYTES));
+
+    let control = section(root, "control", &keys::CONTROL, false, report);
+    let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
+    let streams = stream::check_all(root, report);
+    let pipeline = || {
+        Some(PipelineSpec {
+            gateway: id?,
+            topic_prefix: prefix?,
+            outbox_bytes_max: outbox_bytes_max?,
+            streams: streams?,
+            commit: commit?,
+        })
+    };
+    Parts { pipeline: pipeline(), brokers, storage: path, control }
+}
+
+fn section<'t>(
+    root: &Table<'t>,
+    key: &str,
+    section: &'static keys::Section,
+    needed: bool,
+    report: &mut Report,
+) -> Option<Table<'t>> {
+    let item = if needed { root.required(key, report) } else { root.get(key) };
+    Table::open_item(&item?, section, report)
+}
+
+fn commit(storage: &Table<'_>, report: &mut Report) -> Option<CommitSpec> {
+    let span = |key, range: core::ops::RangeInclusive<Span>, report: &mut Report| {
+        storage.parsed(key, scalar::DURATION, report, |text| scalar::span(text, range.clone()))
+    };
+    let interval = span("commit_interval", COMMIT_INTERVAL, report);
+    let snapshot_interval = span("snapshot_interval", SNAPSHOT_INTERVAL, report);
+    let commit = CommitSpec { interval: interval?, snapshot_interval: snapshot_interval? };
+    if commit.snapshot_interval < commit.interval {
+        let wrong = format!("must not be below commit_interval ({})", scalar::show(commit.interval));
+        report.problem(&storage.spot_of("snapshot_interval"), Wrong::new(wrong));
+    }
+    Some(commit)
+}
+
+/// A name of ours: gateway, stream, window, field.
+fn name(text: &str) -> Result<Name, Wrong> {
+    Name::new(text).ok_or_else(|| Wrong::new("must be a name: 1 to 64 bytes without control characters"))
+}
+
+fn topic_prefix(text: &str) -> Result<String, Wrong> {
+    let level =
+        |level: &str| !level.is_empty() && !level.contains(['+', '#']) && level.chars().all(|c| !c.is_control());
+    if text.len() > MQTT_NAME_BYTES || text.starts_with('$') || !text.split('/').all(level) {
+        return Err(Wrong::new(format!(
+            "must be levels of a topic: up to {MQTT_NAME_BYTES} bytes, no wildcards, no empty level, no `$` at the start"
+        ))
+        .hint("such as \"tidegate\" or \"site-7/tidegate\""));
+    }
+    Ok(text.to_owned())
+}
+
+fn path_of(text: &str) -> Result<PathBuf, Wrong> {
+    if text.contains('\0') { Err(Wrong::new("must not hold NUL")) } else { Ok(PathBuf::from(text)) }
+}
+
+fn socket(text: &str) -> Result<PathBuf, Wrong> {
+    if text.len() > SOCKET_PATH_BYTES {
+        return Err(Wrong::new(format!(
+            "must be at most {SOCKET_PATH_BYTES} bytes: Linux takes no longer socket path"
+        )));
+    }
+    path_of(text)
+}
+
+/// The items of the list `key`, at least one and at most `max`.
+fn items<'t>(table: &Table<'t>, key: &str, max: usize, report: &mut Report) -> Option<Vec<Item<'t>>> {
+    let item = table.get(key)?;
+    let items = item.list(report)?;
+    if items.len() > max {
+        report.problem(&item.spot, Wrong::new(format!("has {} items, at most {max} are allowed", items.len())));
+    }
+    Some(items)
+}

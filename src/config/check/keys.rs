@@ -1,0 +1,181 @@
+//! Every key there is: whether it is needed, its default, what it says. The
+//! checker takes its defaults and its notion of "unknown key" from here, and the
+//! README quotes [`reference`], so the three cannot drift apart.
+
+use core::fmt::Write as _;
+
+/// Whether a key has to be there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// It has to.
+    Required,
+    /// It may be absent, which means something of its own.
+    Optional,
+    /// Absent, it is as if this stood there.
+    Default(&'static str),
+    /// Absent, it follows from other keys as said here.
+    Derived(&'static str),
+}
+
+/// One key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it has to be there.
+    pub need: Need,
+    /// What it says.
+    pub about: &'static str,
+}
+
+/// One table of the document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Section {
+    /// As written in TOML.
+    pub title: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+const fn key(name: &'static str, need: Need, about: &'static str) -> Key {
+    Key { name, need, about }
+}
+
+use Need::{Default, Derived, Optional, Required};
+
+/// The document.
+pub static ROOT: Section = Section {
+    title: "(top)",
+    keys: &[
+        key("gateway", Required, "who this gateway is"),
+        key("devices", Required, "the broker that the devices publish to (not needed for `replay`)"),
+        key("uplink", Required, "the broker of the cloud (not needed for `replay`)"),
+        key("storage", Required, "where state lives (not needed for `replay`)"),
+        key("control", Optional, "the control socket; without it there is none"),
+        key("streams", Optional, "what is aggregated, and how"),
+    ],
+};
+
+/// `[gateway]`.
+pub static GATEWAY: Section = Section {
+    title: "[gateway]",
+    keys: &[
+        key("id", Required, "name of this gateway; first part of every outgoing topic and id"),
+        key("topic_prefix", Default("tidegate"), "first levels of the outgoing topics"),
+    ],
+};
+
+/// `[devices]` and `[uplink]`.
+pub static BROKER: Section = Section {
+    title: "[devices], [uplink]",
+    keys: &[
+        key("broker", Required, "`mqtt://host[:1883]` or `mqtts://host[:8883]`"),
+        key(
+            "client_id",
+            Derived("`tidegate-<id>`, uplink: `tidegate-<id>-uplink`"),
+            "the broker's session hangs on it",
+        ),
+        key("username", Optional, "user name"),
+        key("password_file", Optional, "file that holds the password"),
+        key("ca_file", Optional, "trusted certificates, PEM; required with `mqtts`"),
+        key("cert_file", Optional, "our certificate chain, PEM; together with `key_file`"),
+        key("key_file", Optional, "our private key, PEM"),
+        key("keep_alive", Default("60s"), "MQTT keep-alive, 5s to 18h"),
+    ],
+};
+
+/// `[storage]`.
+pub static STORAGE: Section = Section {
+    title: "[storage]",
+    keys: &[
+        key("path", Required, "directory; made when missing"),
+        key("commit_interval", Default("1s"), "longest time from a message to its commit, 10ms to 1m"),
+        key("snapshot_interval", Default("120s"), "time between snapshots, up to 1d, not below `commit_interval`"),
+        key("outbox_max_bytes", Default("8MiB"), "results kept while the cloud is away, 64KiB to 64MiB"),
+    ],
+};
+
+/// `[control]`.
+pub static CONTROL: Section = Section {
+    title: "[control]",
+    keys: &[key("socket", Required, "path of a Unix socket, for `tidegate status`; at most 107 bytes")],
+};
+
+/// `[[streams]]`.
+pub static STREAM: Section = Section {
+    title: "[[streams]]",
+    keys: &[
+        key("name", Required, "unique among the streams"),
+        key("topic", Required, "MQTT topic; levels may be `+`, `{name}`, or `{name...}` at the end"),
+        key(
+            "device",
+            Derived("`{device}` when the topic captures it, else required"),
+            "captures and text that make the device's id",
+        ),
+        key("format", Default("json"), "an object, or an array of objects"),
+        key("fields", Default("all"), "`all` numbers, or a table of names and JSON Pointers"),
+        key("time", Required, "where the event time comes from; see `streams.time`"),
+        key("disorder", Default("5s"), "how much later than a newer record an older one may come"),
+        key("idle_timeout", Default("60s"), "silence after which a device is idle, or `off`"),
+        key("scope", Default("device"), "`device`: each has its own watermark; `shared`: one for all"),
+        key("on_idle", Default("emit"), "`emit` open windows of an idle device as they are, or `hold` them"),
+        key("max_future", Default("5m"), "records further ahead of our clock are set aside; or `off`"),
+        key("min_time", Default("2000-01-01T00:00:00Z"), "earlier times are no times (RFC 3339); or `off`"),
+        key("devices_max", Default("10000"), "records of further devices are rejected; 1 to 100000"),
+        key("windows", Required, "at least one `[[streams.windows]]`"),
+    ],
+};
+
+/// `time` of a stream.
+pub static TIME: Section = Section {
+    title: "streams.time",
+    keys: &[
+        key("source", Derived("`field`"), "`field`, or `receive`: our clock when the message arrived"),
+        key("field", Derived("required, but for `receive`"), "JSON Pointer of the time"),
+        key("unit", Derived("either `unit` or `format`"), "`s` or `ms` since 1970"),
+        key("format", Derived("either `unit` or `format`"), "`rfc3339`, with an offset"),
+        key("missing", Default("reject"), "no time there: `reject` the record, or take the time of `receive`"),
+        key("bad", Default("reject"), "unreadable, or before `min_time`: `reject` or `receive`"),
+    ],
+};
+
+/// `[[streams.windows]]`.
+pub static WINDOW: Section = Section {
+    title: "[[streams.windows]]",
+    keys: &[
+        key("name", Required, "unique within the stream"),
+        key("size", Required, "tumbling windows of this size, up to 366d"),
+        key("offset", Default("0s"), "shifts the borders; may be negative, less than `size`"),
+        key("lateness", Default("0s"), "how long a window still takes late records, as new revisions"),
+        key("late", Default("side_output"), "records beyond that: `side_output` (sent on as they are) or `drop`"),
+        key("aggregates", Default("count, sum, mean, min, max"), "what is computed for every field"),
+    ],
+};
+
+/// All tables, in the order of the documentation.
+pub static SECTIONS: [&Section; 8] = [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &TIME, &WINDOW];
+
+impl Section {
+    /// The key of that name.
+    pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+/// All keys as a Markdown table.
+pub fn reference() -> String {
+    let mut out = String::from("| table | key | default | says |\n|---|---|---|---|\n");
+    for section in SECTIONS.iter().skip(1) {
+        for key in section.keys {
+            let default = match key.need {
+                Required => "required".to_owned(),
+                Optional => "none".to_owned(),
+                Default(text) => format!("`{text}`"),
+                Derived(text) => text.to_owned(),
+            };
+            writeln!(out, "| `{}` | `{}` | {default} | {} |", section.title, key.name, key.about)
+                .expect("writing to a string cannot fail");
+        }
+    }
+    out
+}

@@ -1,0 +1,184 @@
+//! `[[streams]]`.
+
+use crate::config::problem::{Report, Wrong};
+use crate::config::raw::Value;
+use crate::engine::spec::{FieldsSpec, FormatSpec, OnIdle, Scope, StreamSpec, WatermarkSpec};
+use crate::model::limits::{DEVICES_MAX, FIELDS_MAX, SPAN_MAX, STREAMS_MAX};
+use crate::model::time::Span;
+use crate::model::topic::{DeviceTemplate, TopicPattern};
+
+use super::table::{Item, Table, unique_names};
+use super::{items, keys, name, scalar, time, window};
+
+/// All streams; `None` when one could not be built.
+pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
+    let items = match root.get("streams") {
+        Some(_) => items(root, "streams", STREAMS_MAX, report)?,
+        None => Vec::new(),
+    };
+    if items.is_empty() {
+        let wrong = Wrong::new("there is none: nothing will be subscribed to");
+        report.warn(&root.spot_of("streams"), wrong.hint("add [[streams]]"));
+    }
+    let tables: Vec<Table<'_>> =
+        items.iter().filter_map(|item| Table::open_item(item, &keys::STREAM, report)).collect();
+    unique_names(&tables, report);
+    let mut streams: Vec<StreamSpec> = Vec::new();
+    for table in &tables {
+        let Some(stream) = stream(table, report) else { continue };
+        if let Some(other) = streams.iter().find(|other| overlap(other.topic.filter(), stream.topic.filter())) {
+            let wrong = Wrong::new(format!("some of these topics belong to the stream \"{}\" too", other.name));
+            report.warn(&table.spot_of("topic"), wrong);
+        }
+        streams.push(stream);
+    }
+    (streams.len() == items.len()).then_some(streams)
+}
+
+fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
+    let stream_name = table.parsed("name", "a string", report, name);
+    let topic = table.parsed("topic", "a string", report, |text| {
+        TopicPattern::parse(text).map_err(|error| {
+            let wrong = Wrong::new(error.to_string());
+            if text.contains('#') { wrong.hint("for several levels at the end: `{device...}`") } else { wrong }
+        })
+    });
+    let device = topic.as_ref().and_then(|topic| device(table, topic, report));
+    let format = table.choice("format", &[("json", FormatSpec::Json as fn(FieldsSpec) -> FormatSpec)], report);
+    let fields = fields(table, report);
+    let time = time::check(table, report);
+    let disorder = table.parsed("disorder", scalar::DURATION, report, any_span);
+    let off = "a duration such as \"60s\", or \"off\"";
+    let positive = |text: &str| scalar::span(text, Span::MILLI..=SPAN_MAX);
+    let idle_timeout = table.parsed("idle_timeout", off, report, |text| scalar::or_off(text, positive));
+    let scope = table.choice("scope", &[("device", Scope::Device), ("shared", Scope::Shared)], report);
+    let on_idle = table.choice("on_idle", &[("emit", OnIdle::Emit), ("hold", OnIdle::Hold)], report);
+    let max_future = table.parsed("max_future", off, report, |text| scalar::or_off(text, any_span));
+    let min_time = table
+        .parsed("min_time", "a moment in RFC 3339, or \"off\"", report, |text| scalar::or_off(text, scalar::moment));
+    let devices_max = devices_max(table, report);
+    let windows = window::check_all(table, disorder, report);
+    Some(StreamSpec {
+        name: stream_name?,
+        topic: topic?,
+        device: device?,
+        format: format?(fields?),
+        time: time?,
+        watermark: WatermarkSpec { disorder: disorder?, idle_timeout: idle_timeout?, scope: scope? },
+        on_idle: on_idle?,
+        max_future: max_future?,
+        min_time: min_time?,
+        devices_max: devices_max?,
+        windows: windows?,
+    })
+}
+
+fn any_span(text: &str) -> Result<Span, Wrong> {
+    scalar::span(text, Span::ZERO..=SPAN_MAX)
+}
+
+fn device(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Option<DeviceTemplate> {
+    let parse = |text: &str| {
+        DeviceTemplate::parse(text, topic).map_err(|error| {
+            let wrong = Wrong::new(error.to_string());
+            match topic.capture_names() {
+                [] => wrong.hint("a fixed name, or capture a level of the topic: `{device}`"),
+                [first, ..] => wrong.hint(format!("\"{{{first}}}\"")),
+            }
+        })
+    };
+    if let Some(item) = table.get("device") {
+        return item.parsed("a string", report, parse);
+    }
+    if topic.capture_names().iter().any(|name| name == "device") {
+        return parse("{device}").ok();
+    }
+    let wrong = Wrong::new("is missing: the topic captures no `{device}`");
+    report.problem(
+        &table.spot_of("device"),
+        match topic.capture_names() {
+            [] => wrong.hint("write `{device}` for a level of the topic, or give a fixed name"),
+            [first, ..] => wrong.hint(format!("device = \"{{{first}}}\"")),
+        },
+    );
+    None
+}
+
+fn fields(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec> {
+    let Some(item) = table.get("fields") else { return Some(FieldsSpec::All) };
+    let Value::Table(entries) = item.value else {
+        return item.parsed("\"all\" or a table", report, |text| match text {
+            "all" => Ok(FieldsSpec::All),
+            _ => Err(Wrong::new("must be \"all\" or a table").hint("{ temperature = \"/temperature\" }")),
+        });
+    };
+    if entries.is_empty() || entries.len() > FIELDS_MAX {
+        let wrong = Wrong::new(format!("has {} fields, 1 to {FIELDS_MAX} are allowed", entries.len()));
+        report.problem(&item.spot, wrong.hint("\"all\" takes every number"));
+    }
+    let mut named: Vec<(_, String)> = Vec::new();
+    for entry in entries {
+        let field = Item::new(&entry.node, format!("{}.{}", item.spot.path, entry.key));
+        let field_name = match name(&entry.key) {
+            Ok(name) => Some(name),
+            Err(wrong) => {
+                report.problem(&field.spot, wrong);
+                None
+            }
+        };
+        let pointer = field.parsed("a JSON Pointer", report, time::pointer);
+        if let (Some(name), Some(pointer)) = (field_name, pointer) {
+            if let Some((other, _)) = named.iter().find(|(_, known)| *known == pointer) {
+                report.warn(&field.spot, Wrong::new(format!("is the same value as `{other}`")));
+            }
+            named.push((name, pointer));
+        }
+    }
+    (named.len() == entries.len()).then_some(FieldsSpec::Named(named))
+}
+
+fn devices_max(table: &Table<'_>, report: &mut Report) -> Option<usize> {
+    let wrong = || Wrong::new(format!("must be an integer from 1 to {DEVICES_MAX}"));
+    let Some(item) = table.get("devices_max") else {
+        return table.parsed("devices_max", "an integer", report, |text| text.parse().map_err(|_| wrong()));
+    };
+    let count = match item.value {
+        Value::Integer(count) => usize::try_from(*count).ok().filter(|count| (1..=DEVICES_MAX).contains(count)),
+        Value::Text(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => None,
+    };
+    if count.is_none() {
+        report.problem(&item.spot, wrong());
+    }
+    count
+}
+
+/// Whether a topic can match both MQTT filters.
+fn overlap(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.split('/'), b.split('/'));
+    loop {
+        match (a.next(), b.next()) {
+            (Some("#"), _) | (_, Some("#")) | (None, None) => return true,
+            (Some(x), Some(y)) if x == y || x == "+" || y == "+" => {}
+            (Some(_) | None, Some(_) | None) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_overlap_when_one_topic_fits_both() {
+        for (a, b, expected) in [
+            ("a/+/c", "a/b/+", true),
+            ("a/+", "a/+/#", true),
+            ("a/+/#", "a/b/c/d", true),
+            ("a/b", "a/c", false),
+            ("a", "a/b", false),
+            ("+/x", "+/y", false),
+        ] {
+            assert_eq!((overlap(a, b), overlap(b, a)), (expected, expected), "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `[[streams.windows]]`.
+
+use crate::config::problem::{Report, Wrong, nearest};
+use crate::engine::aggregate::Kind;
+use crate::engine::spec::{LatePolicy, WindowKind, WindowSpec};
+use crate::model::limits::{OPEN_WINDOWS_MAX, SPAN_MAX, WINDOW_SIZE_MAX, WINDOWS_MAX};
+use crate::model::time::Span;
+
+use super::table::{Table, unique_names};
+use super::{items, keys, name, scalar};
+
+/// The windows of `stream`; none that could not be built.
+pub(super) fn check_all(stream: &Table<'_>, disorder: Option<Span>, report: &mut Report) -> Option<Vec<WindowSpec>> {
+    let items = match stream.get("windows") {
+        Some(_) => items(stream, "windows", WINDOWS_MAX, report)?,
+        None => Vec::new(),
+    };
+    if items.is_empty() {
+        let wrong = "a stream needs at least one window: passing single records on is not supported yet, \
+                     so they would be acknowledged and go nowhere";
+        let hint = "[[streams.windows]] with name = \"1m\" and size = \"1m\"";
+        report.problem(&stream.spot_of("windows"), Wrong::new(wrong).hint(hint));
+        return None;
+    }
+    let tables: Vec<Table<'_>> =
+        items.iter().filter_map(|item| Table::open_item(item, &keys::WINDOW, report)).collect();
+    unique_names(&tables, report);
+    let mut windows = Vec::new();
+    for table in &tables {
+        let Some(window) = window(table, report) else { continue };
+        warn_of_many_open(table, &window, disorder, report);
+        windows.push(window);
+    }
+    (windows.len() == items.len()).then_some(windows)
+}
+
+fn window(table: &Table<'_>, report: &mut Report) -> Option<WindowSpec> {
+    let name = table.parsed("name", "a string", report, name);
+    let size = table.parsed("size", scalar::DURATION, report, |text| scalar::span(text, Span::MILLI..=WINDOW_SIZE_MAX));
+    let offset_ms = table.parsed("offset", scalar::DURATION, report, scalar::signed_millis);
+    if let (Some(size), Some(offset_ms)) = (size, offset_ms)
+        && offset_ms.unsigned_abs() >= size.as_millis()
+    {
+        let wrong = Wrong::new(format!("must be less than `size` ({})", scalar::show(size)));
+        let equal = offset_ms.rem_euclid(size.as_i64());
+        report.problem(
+            &table.spot_of("offset"),
+            wrong.hint(format!("\"{}\" has the same borders", scalar::show(Span::from_millis(equal.unsigned_abs())))),
+        );
+    }
+    let lateness = table.parsed("lateness", scalar::DURATION, report, |text| scalar::span(text, Span::ZERO..=SPAN_MAX));
+    let late = table.choice("late", &[("side_output", LatePolicy::SideOutput), ("drop", LatePolicy::Drop)], report);
+    let aggregates = aggregates(table, report);
+    Some(WindowSpec {
+        name: name?,
+        kind: WindowKind::Tumbling { size: size?, offset_ms: offset_ms? },
+        lateness: lateness?,
+        late: late?,
+        aggregates: aggregates?,
+    })
+}
+
+fn aggregates(table: &Table<'_>, report: &mut Report) -> Option<Vec<Kind>> {
+    let Some(given) = table.get("aggregates") else {
+        let parse = |text: &str| text.split(", ").map(|word| Kind::parse(word).ok_or_else(|| unknown(word))).collect();
+        return table.parsed("aggregates", "a list", report, parse);
+    };
+    let items = given.list(report)?;
+    if items.is_empty() {
+        report.problem(&given.spot, Wrong::new("is empty").hint("[\"count\", \"mean\"], or remove it for all"));
+        return None;
+    }
+    let mut kinds = Vec::new();
+    let mut good = true;
+    for item in &items {
+        let Some(kind) = item.parsed("a string", report, |word| Kind::parse(word).ok_or_else(|| unknown(word))) else {
+            good = false;
+            continue;
+        };
+        if kinds.contains(&kind) {
+            report.problem(&item.spot, Wrong::new("appears twice"));
+        }
+        kinds.push(kind);
+    }
+    good.then_some(kinds)
+}
+
+fn unknown(word: &str) -> Wrong {
+    let known = || Kind::ALL.iter().map(|kind| kind.as_str());
+    let wrong = Wrong::new("is no aggregate");
+    match word {
+        "avg" | "average" => wrong.hint("did you mean \"mean\"?"),
+        word => match nearest(word, known()) {
+            Some(near) => wrong.hint(format!("did you mean \"{near}\"?")),
+            None => wrong.hint(format!("known: {}", known().collect::<Vec<_>>().join(", "))),
+        },
+    }
+}
+
+/// A device that reports steadily has this many windows open at once.
+fn warn_of_many_open(table: &Table<'_>, window: &WindowSpec, disorder: Option<Span>, report: &mut Report) {
+    let WindowKind::Tumbling { size, .. } = window.kind;
+    let held = window.lateness + disorder.unwrap_or(Span::ZERO);
+    let open = held.as_millis() / size.as_millis() + 2;
+    if open > OPEN_WINDOWS_MAX as u64 {
+        let wrong = Wrong::new(format!(
+            "about {open} windows of a device are open at once; beyond {OPEN_WINDOWS_MAX} the oldest is closed early"
+        ));
+        report.warn(&table.spot_of("lateness"), wrong.hint("a larger size, or a smaller lateness"));
+    }
+}

@@ -1,0 +1,167 @@
+//! A captured trace through the real engine: JSON lines in, JSON lines out, the
+//! same bytes for the same input on every machine.
+//!
+//! One line per arrival, in arrival order:
+//!
+//! ```text
+//! {"arrival_ms":1760000000003,"topic":"devices/a/climate","payload":{"ts":…,"t":21.5}}
+//! {"arrival_ms":1760000000003,"topic":"devices/a/climate","payload":"21.5"}     the text as payload
+//! {"arrival_ms":1760000000003,"device":"a","event_ms":1760000000000,"value":21.5}
+//! {"arrival_ms":1760000000003,"device":"a","event_ms":…,"values":{"t":21.5},"stream":"climate"}
+//! {"arrival_ms":1760000000500,"tick":true}                                      nothing but time
+//! ```
+//!
+//! The arrival time is both clocks: it never decreases. Output lines are the
+//! records of the uplink contract, each with its `lane`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::model::ids::FieldIx;
+use crate::model::record::{Record, TimeSource};
+use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
+
+use super::Engine;
+use super::encode::json;
+use super::spec::PipelineSpec;
+use super::status::Status;
+use super::step::{Event, Message};
+
+/// Runs one trace.
+#[derive(Debug)]
+pub struct Replay {
+    engine: Engine,
+    gateway: String,
+    started: Option<i64>,
+    now: Now,
+    values: Vec<(FieldIx, f64)>,
+}
+
+/// What is wrong with a line; a sentence for a person.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LineError(String);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    arrival_ms: i64,
+    #[serde(default)]
+    tick: bool,
+    topic: Option<String>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    #[serde(default)]
+    retain: bool,
+    device: Option<String>,
+    event_ms: Option<i64>,
+    value: Option<f64>,
+    values: Option<std::collections::BTreeMap<String, f64>>,
+    stream: Option<String>,
+}
+
+impl Replay {
+    /// Before the first line.
+    pub fn new(spec: PipelineSpec) -> Replay {
+        let gateway = spec.gateway.as_str().to_owned();
+        let now = Now {
+            proc: ProcTime::default(),
+            wall: WallTime::from_millis(0),
+            quality: ClockQuality::Synced,
+        };
+        Replay { engine: Engine::new(spec), gateway, started: None, now, values: Vec::new() }
+    }
+
+    /// Takes one line in and appends what comes of it to `out`.
+    ///
+    /// # Errors
+    /// Not JSON, an unknown or missing key, a time that goes back, an unknown stream.
+    pub fn handle_line(&mut self, line: &str, out: &mut Vec<u8>) -> Result<(), LineError> {
+        let line: Line<'_> = serde_json::from_str(line).map_err(|error| LineError(error.to_string()))?;
+        self.advance_clock(line.arrival_ms)?;
+        match (&line.topic, &line.device, line.tick) {
+            (Some(topic), None, false) => self.message(topic, &line)?,
+            (None, Some(device), false) => self.record(device, &line)?,
+            (None, None, true) => self.engine.handle(self.now, Event::Tick),
+            _ => return Err(LineError("a line has either `topic`, or `device`, or `tick`".to_owned())),
+        }
+        self.drain(out);
+        Ok(())
+    }
+
+    /// The end of a bounded input: every open window fires.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.engine.finish(self.now);
+        self.drain(out);
+    }
+
+    /// The books so far.
+    pub fn status(&self) -> Status {
+        self.engine.status(self.now)
+    }
+
+    fn advance_clock(&mut self, arrival_ms: i64) -> Result<(), LineError> {
+        let before = self.now.wall.as_millis();
+        let first = self.started.is_none();
+        let started = *self.started.get_or_insert(arrival_ms);
+        if !first && arrival_ms < before {
+            return Err(LineError(format!("arrival_ms {arrival_ms} is before {before} of the line above: sort by arrival")));
+        }
+        let since = u64::try_from(i128::from(arrival_ms) - i128::from(started)).unwrap_or(u64::MAX);
+        self.now.proc = ProcTime::from_millis(since);
+        self.now.wall = WallTime::from_millis(arrival_ms);
+        if first {
+            self.engine.handle(self.now, Event::InputLive(true));
+            self.engine.handle(self.now, Event::UplinkUp);
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, topic: &str, line: &Line<'_>) -> Result<(), LineError> {
+        let raw = line.payload.ok_or_else(|| LineError("`topic` needs `payload`".to_owned()))?.get();
+        let text: String;
+        let payload = if raw.starts_with('"') {
+            text = serde_json::from_str(raw).map_err(|error| LineError(error.to_string()))?;
+            text.as_bytes()
+        } else {
+            raw.as_bytes()
+        };
+        let message = Message { topic, payload, retain: line.retain, dup: false, tag: None };
+        self.engine.handle(self.now, Event::Message(message));
+        Ok(())
+    }
+
+    fn record(&mut self, device: &str, line: &Line<'_>) -> Result<(), LineError> {
+        let event_ms = line.event_ms.ok_or_else(|| LineError("`device` needs `event_ms`".to_owned()))?;
+        let stream = match &line.stream {
+            None => 0,
+            Some(name) => self.engine.stream(name).ok_or_else(|| LineError(format!("no stream is named {name:?}")))?,
+        };
+        self.values.clear();
+        let single = line.value.map(|value| ("value", value));
+        let several = line.values.iter().flatten().map(|(name, value)| (name.as_str(), *value));
+        for (name, value) in single.into_iter().chain(several) {
+            let field = self.engine.field(stream, name);
+            let field = field.ok_or_else(|| LineError(format!("{name:?} is one field too many, or no name")))?;
+            self.values.push((field, value));
+        }
+        if self.values.is_empty() {
+            return Err(LineError("`device` needs `value` or `values`".to_owned()));
+        }
+        let at = EventTime::from_millis(event_ms);
+        let record = Record { device, at, source: TimeSource::Device, values: &self.values };
+        self.engine.handle_record(self.now, stream, &record);
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut Vec<u8>) {
+        let gateway = &self.gateway;
+        self.engine.take_rows(&mut |lane, seq, row| {
+            out.extend_from_slice(b"{\"lane\":\"");
+            out.extend_from_slice(lane.as_str().as_bytes());
+            out.extend_from_slice(b"\",");
+            out.extend_from_slice(&json::record(gateway, seq, row)[1..]);
+            out.push(b'\n');
+        });
+    }
+}

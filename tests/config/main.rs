@@ -1,0 +1,318 @@
+//! Configuration: what is accepted, and that everything else is refused with all
+//! of its problems, each with path, place and hint.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod wrong;
+
+use std::path::PathBuf;
+
+use tidegate::config::boot::{BrokerSpec, ClientCert, Config, TlsSpec};
+use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
+use tidegate::config::problem::Problem;
+use tidegate::engine::aggregate::Kind;
+use tidegate::engine::spec::{
+    FieldsSpec, FormatSpec, LatePolicy, OnIdle, Scope, TimeFallback, TimeFormat, TimeSpec, WindowKind,
+};
+use tidegate::model::time::{EventTime, Span};
+
+const MINIMAL: &str = r#"
+[gateway]
+id = "gw-1"
+[devices]
+broker = "mqtt://127.0.0.1"
+[uplink]
+broker = "mqtt://cloud.example"
+[storage]
+path = "/var/lib/tidegate"
+[[streams]]
+name = "climate"
+topic = "devices/{device}/climate"
+time = { field = "/ts", unit = "ms" }
+[[streams.windows]]
+name = "1m"
+size = "1m"
+"#;
+
+const FULL: &str = r#"
+[gateway]
+id = "gw-1"
+topic_prefix = "site/tide"
+
+[devices]
+broker = "mqtt://10.0.0.5:1884"
+client_id = "here"
+username = "x"
+password_file = "/etc/tidegate/password"
+keep_alive = "30s"
+
+[uplink]
+broker = "mqtts://cloud.example"
+client_id = "there"
+ca_file = "/etc/tidegate/ca.pem"
+cert_file = "/etc/tidegate/cert.pem"
+key_file = "/etc/tidegate/key.pem"
+
+[storage]
+path = "/var/lib/tidegate"
+commit_interval = "500ms"
+snapshot_interval = "60s"
+outbox_max_bytes = "64KiB"
+
+[control]
+socket = "/run/tidegate/control.sock"
+
+[[streams]]
+name = "climate"
+topic = "devices/{site}/{unit}/climate"
+device = "{site}-{unit}"
+format = "json"
+fields = { temperature = "/temperature", humidity = "/a~1b/0" }
+time = { field = "/ts", format = "rfc3339", missing = "receive", bad = "receive" }
+disorder = "0s"
+idle_timeout = "off"
+scope = "shared"
+on_idle = "hold"
+max_future = "off"
+min_time = "off"
+devices_max = 7
+
+[[streams.windows]]
+name = "15m"
+size = "15m"
+offset = "-5m"
+lateness = "10m"
+late = "drop"
+aggregates = ["max", "count"]
+
+[[streams.windows]]
+name = "day"
+size = "1d"
+offset = "6h"
+
+[[streams]]
+name = "boiler"
+topic = "boiler/state"
+device = "boiler"
+fields = "all"
+time = { source = "receive" }
+min_time = 2020-01-01T00:00:00Z
+
+[[streams.windows]]
+name = "10s"
+size = "10s"
+"#;
+
+fn accepted(text: &str) -> Checked<Config> {
+    check(text, "t.toml").unwrap_or_else(|refused| panic!("{refused}"))
+}
+
+fn refused(text: &str) -> Refused {
+    match check(text, "t.toml") {
+        Ok(_) => panic!("accepted:\n{text}"),
+        Err(refused) => refused,
+    }
+}
+
+#[test]
+fn a_minimal_file_has_the_documented_defaults() {
+    let Checked { config, hash, warnings } = accepted(MINIMAL);
+    assert_eq!(warnings, []);
+    assert_eq!(config.hash, hash);
+    let pipeline = &config.pipeline;
+    assert_eq!((pipeline.gateway.as_str(), pipeline.topic_prefix.as_str()), ("gw-1", "tidegate"));
+    assert_eq!(pipeline.outbox_bytes_max, 8 << 20);
+    assert_eq!(pipeline.commit.interval, Span::from_secs(1));
+    assert_eq!(pipeline.commit.snapshot_interval, Span::from_secs(120));
+    let broker = |host: &str, client_id: &str| BrokerSpec {
+        host: host.into(),
+        port: 1883,
+        tls: None,
+        client_id: client_id.into(),
+        username: None,
+        password_file: None,
+        keep_alive: Span::from_secs(60),
+    };
+    assert_eq!(config.devices, broker("127.0.0.1", "tidegate-gw-1"));
+    assert_eq!(config.uplink, broker("cloud.example", "tidegate-gw-1-uplink"));
+    assert_eq!((config.storage.path, config.control), (PathBuf::from("/var/lib/tidegate"), None));
+    let [stream] = pipeline.streams.as_slice() else { panic!("one stream") };
+    assert_eq!(stream.format, FormatSpec::Json(FieldsSpec::All));
+    assert_eq!(
+        stream.time,
+        TimeSpec::Field {
+            pointer: "/ts".into(),
+            format: TimeFormat::EpochMillis,
+            missing: TimeFallback::Reject,
+            bad: TimeFallback::Reject,
+        }
+    );
+    assert_eq!((stream.watermark.disorder, stream.watermark.scope), (Span::from_secs(5), Scope::Device));
+    assert_eq!(stream.watermark.idle_timeout, Some(Span::from_secs(60)));
+    assert_eq!((stream.on_idle, stream.max_future), (OnIdle::Emit, Some(Span::from_secs(300))));
+    assert_eq!((stream.min_time, stream.devices_max), (Some(EventTime::from_millis(946_684_800_000)), 10_000));
+    let [window] = stream.windows.as_slice() else { panic!("one window") };
+    assert_eq!(window.kind, WindowKind::Tumbling { size: Span::from_secs(60), offset_ms: 0 });
+    assert_eq!((window.lateness, window.late), (Span::ZERO, LatePolicy::SideOutput));
+    assert_eq!(window.aggregates, Kind::ALL);
+}
+
+#[test]
+fn a_full_file_says_what_it_says() {
+    let Checked { config, warnings, .. } = accepted(FULL);
+    assert_eq!(warnings, []);
+    assert_eq!((config.devices.host.as_str(), config.devices.port), ("10.0.0.5", 1884));
+    assert_eq!(config.devices.password_file, Some("/etc/tidegate/password".into()));
+    assert_eq!(config.uplink.port, 8883);
+    let client =
+        Some(ClientCert { cert_file: "/etc/tidegate/cert.pem".into(), key_file: "/etc/tidegate/key.pem".into() });
+    assert_eq!(config.uplink.tls, Some(TlsSpec { ca_file: "/etc/tidegate/ca.pem".into(), client }));
+    assert_eq!(config.control, Some("/run/tidegate/control.sock".into()));
+    assert_eq!((config.pipeline.topic_prefix.as_str(), config.pipeline.outbox_bytes_max), ("site/tide", 65_536));
+    let [climate, boiler] = config.pipeline.streams.as_slice() else { panic!("two streams") };
+    let FormatSpec::Json(FieldsSpec::Named(fields)) = &climate.format else { panic!("named fields") };
+    let fields: Vec<_> = fields.iter().map(|(name, pointer)| (name.as_str(), pointer.as_str())).collect();
+    assert_eq!(fields, [("humidity", "/a~1b/0"), ("temperature", "/temperature")]);
+    assert!(matches!(
+        climate.time,
+        TimeSpec::Field { format: TimeFormat::Rfc3339, missing: TimeFallback::Receive, bad: TimeFallback::Receive, .. }
+    ));
+    assert_eq!((climate.watermark.idle_timeout, climate.max_future, climate.min_time), (None, None, None));
+    assert_eq!((climate.watermark.scope, climate.on_idle, climate.devices_max), (Scope::Shared, OnIdle::Hold, 7));
+    let [quarter, day] = climate.windows.as_slice() else { panic!("two windows") };
+    assert_eq!(quarter.kind, WindowKind::Tumbling { size: Span::from_secs(900), offset_ms: -300_000 });
+    assert_eq!((quarter.late, quarter.lateness), (LatePolicy::Drop, Span::from_secs(600)));
+    assert_eq!(quarter.aggregates, [Kind::Max, Kind::Count]);
+    assert_eq!(day.kind, WindowKind::Tumbling { size: Span::from_secs(86_400), offset_ms: 21_600_000 });
+    assert_eq!((&boiler.time, boiler.min_time), (&TimeSpec::Receive, Some(EventTime::from_millis(1_577_836_800_000))));
+}
+
+#[test]
+fn a_problem_reads_well() {
+    let text = FULL.replace("size = \"15m\"", "size = 15");
+    let problem = refused(&text).problems.remove(0);
+    assert_eq!((problem.line, problem.value.as_deref()), (Some(46), Some("15")));
+    assert_eq!(
+        problem.to_string(),
+        "t.toml:46:8: streams[0].windows[0].size = 15: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \
+         \"1d\": a number alone has no unit\n    hint: \"15s\" or \"15ms\", with quotes"
+    );
+}
+
+#[test]
+fn an_empty_file_names_every_section_it_lacks() {
+    let paths: Vec<String> = refused("").problems.into_iter().map(|problem| problem.path).collect();
+    assert_eq!(paths, ["gateway", "devices", "uplink", "storage"]);
+}
+
+#[test]
+fn syntax_errors_have_line_and_column() {
+    for (text, file, line, column) in [
+        ("a = \n", "t.toml", 1, 5),
+        ("[gateway]\nid = \"x\"\nid = \"y\"\n", "t.toml", 3, 1),
+        ("{\"gateway\":\n {]}", "t.json", 2, 3),
+    ] {
+        let problem = check(text, file).unwrap_err().problems.remove(0);
+        assert_eq!((problem.line, problem.column), (Some(line), Some(column)), "{text}: {problem}");
+        assert!(problem.to_string().starts_with(&format!("{file}:{line}:{column}: ")), "{problem}");
+    }
+    assert!(refused(&"#".repeat(2 << 20)).problems[0].message.contains("more than"));
+}
+
+#[test]
+fn a_replay_needs_no_brokers_and_no_storage_but_checks_what_is_there() {
+    let only = |text: &str| {
+        let from = text.find("[[streams]]").unwrap();
+        format!("[gateway]\nid = \"gw-1\"\n{}", &text[from..])
+    };
+    let replay = check_for_replay(&only(FULL), "t.toml").unwrap();
+    let full = accepted(FULL).config.pipeline;
+    assert_eq!(replay.config.streams, full.streams);
+    assert_eq!(replay.config.outbox_bytes_max, 8 << 20);
+    assert_eq!(check_for_replay(FULL, "t.toml").unwrap().config, full);
+    let wrong = FULL.replace("mqtt://10.0.0.5:1884", "10.0.0.5").replace("path = \"/var/lib/tidegate\"\n", "");
+    let refused = check_for_replay(&wrong, "t.toml").unwrap_err();
+    let paths: Vec<&str> = refused.problems.iter().map(|problem| problem.path.as_str()).collect();
+    assert_eq!(paths, ["devices.broker"], "a path is not needed, a broker that stands there is checked");
+}
+
+#[test]
+fn what_is_allowed_and_probably_not_meant_is_a_warning() {
+    let warnings = |text: &str| -> Vec<(String, String)> {
+        accepted(text).warnings.into_iter().map(|Problem { path, message, .. }| (path, message)).collect()
+    };
+    let overlapping = FULL.replace("topic = \"boiler/state\"", "topic = \"devices/+/boiler/+\"");
+    let [(path, message)] = warnings(&overlapping).try_into().unwrap();
+    assert!(path == "streams[1].topic" && message.contains("\"climate\""), "{path}: {message}");
+    let twice = FULL.replace("\"/a~1b/0\"", "\"/temperature\"");
+    assert_eq!(warnings(&twice)[0].0, "streams[0].fields.temperature");
+    let many = MINIMAL.replace("size = \"1m\"", "size = \"1s\"\nlateness = \"1h\"");
+    assert_eq!(warnings(&many)[0].0, "streams[0].windows[0].lateness");
+    let none = &MINIMAL[..MINIMAL.find("[[streams]]").unwrap()];
+    assert_eq!(warnings(none)[0].0, "streams");
+}
+
+#[test]
+fn the_same_document_in_json_gives_the_same_configuration_and_hash() {
+    let json = r#"{
+        "gateway": {"id": "gw-1"}, "devices": {"broker": "mqtt://127.0.0.1"},
+        "uplink": {"broker": "mqtt://cloud.example"}, "storage": {"path": "/var/lib/tidegate"},
+        "streams": [{"topic": "devices/{device}/climate", "name": "climate", "time": {"unit": "ms", "field": "/ts"},
+                     "windows": [{"name": "1m", "size": "1m"}]}]}"#;
+    let checked = check(json, "desired.json").unwrap();
+    assert_eq!(checked.config, accepted(MINIMAL).config);
+    assert_ne!(checked.hash, accepted(FULL).hash);
+    let refused = check(&json.replace("\"size\": \"1m\"", "\"size\": null"), "desired.json").unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "desired.json: streams[0].windows[0].size = null: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \
+         \"1d\", not null"
+    );
+}
+
+#[test]
+fn the_reference_lists_every_key_that_the_full_file_uses() {
+    let reference = keys::reference();
+    for line in FULL.lines().filter_map(|line| line.split_once(" = ")) {
+        assert!(reference.contains(&format!("`{}`", line.0)), "{}", line.0);
+    }
+    println!("{reference}");
+}
+
+#[test]
+fn damaged_files_are_accepted_or_refused_and_never_panic() {
+    let pieces =
+        ["[", "]", "{", "}", "\"", "=", "\n", "é", "-", "0", "[[streams]]\n", "off", "\\u0000", "9999999999999999999"];
+    let mut state = 7_u64;
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((state >> 33) % bound as u64).unwrap()
+    };
+    let (mut good, mut bad) = (0, 0);
+    for round in 0..2_000 {
+        let mut lines: Vec<String> = FULL.lines().map(str::to_owned).collect();
+        for _ in 0..=below(3) {
+            let (at, other) = (below(lines.len()), below(lines.len()));
+            match below(4) {
+                0 => drop(lines.remove(at)),
+                1 => lines.swap(at, other),
+                2 => lines[at] = lines[other].clone(),
+                _ => {
+                    let line = &mut lines[at];
+                    let places: Vec<usize> = line.char_indices().map(|(place, _)| place).collect();
+                    let place = places.get(below(places.len() + 1)).copied().unwrap_or(line.len());
+                    line.insert_str(place, pieces[below(pieces.len())]);
+                }
+            }
+        }
+        let text = lines.join("\n");
+        match check(&text, if round % 16 == 0 { "t.json" } else { "t.toml" }) {
+            Ok(_) => good += 1,
+            Err(refused) => {
+                bad += 1;
+                assert!(!refused.to_string().is_empty(), "round {round}");
+            }
+        }
+        let _ = check_for_replay(&text, "t.toml");
+    }
+    assert!(good > 100 && bad > 100, "both happen: {good} accepted, {bad} refused");
+}

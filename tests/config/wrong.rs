@@ -1,0 +1,147 @@
+//! Every way to be wrong: one change to the full file each.
+
+use super::{FULL, refused};
+
+/// One change to [`FULL`], and the problems it makes: `(path, part of message or hint)`.
+type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+#[rustfmt::skip]
+const WRONG: &[Case] = &[
+    // --- the document
+    ("[control]", "[contrl]", &[("contrl", "did you mean `control`?")]),
+    ("[gateway]\nid = \"gw-1\"", "gateway = 7\n[x]\nid = \"gw-1\"", &[("gateway", "must be a table, not an integer"), ("x", "known: gateway")]),
+    ("id = \"gw-1\"\n", "", &[("gateway.id", "is missing")]),
+    ("id = \"gw-1\"", "id = \"\"", &[("gateway.id", "is empty")]),
+    ("id = \"gw-1\"", "id = true", &[("gateway.id", "must be a string, not a bool")]),
+    ("id = \"gw-1\"", "id = \"a\\nb\"", &[("gateway.id", "without control characters")]),
+    ("\"site/tide\"", "\"site/#\"", &[("gateway.topic_prefix", "no wildcards")]),
+    ("\"site/tide\"", "\"/tide\"", &[("gateway.topic_prefix", "no empty level")]),
+    // --- brokers
+    ("\"mqtt://10.0.0.5:1884\"", "\"10.0.0.5\"", &[("devices.broker", "\"mqtt://10.0.0.5\"")]),
+    ("\"mqtt://10.0.0.5:1884\"", "\"mqtt://u:p@10.0.0.5\"", &[("devices.broker", "password_file")]),
+    ("\"mqtt://10.0.0.5:1884\"", "\"mqtt://10.0.0.5:0\"", &[("devices.broker", "1 to 65535")]),
+    ("\"mqtt://10.0.0.5:1884\"", "\"amqp://10.0.0.5\"", &[("devices.broker", "`amqp` is not supported")]),
+    ("broker = \"mqtt://10.0.0.5:1884\"\n", "", &[("devices.broker", "is missing")]),
+    ("username = \"x\"\n", "", &[("devices.password_file", "add `username`")]),
+    ("keep_alive = \"30s\"", "keep_alive = \"1s\"", &[("devices.keep_alive", "must be from 5s to 18h")]),
+    ("keep_alive = \"30s\"", "keep-alive = \"30s\"", &[("devices.keep-alive", "did you mean `keep_alive`?")]),
+    ("keep_alive = \"30s\"", "password = \"secret\"", &[("devices.password", "did you mean `password_file`?")]),
+    ("keep_alive = \"30s\"", "ca_file = \"/ca\"", &[("devices.ca_file", "without TLS")]),
+    ("ca_file = \"/etc/tidegate/ca.pem\"\n", "", &[("uplink.ca_file", "whom to trust")]),
+    ("key_file = \"/etc/tidegate/key.pem\"\n", "", &[("uplink.cert_file", "add `key_file`")]),
+    ("broker = \"mqtts://cloud.example\"\nclient_id = \"there\"", "broker = \"mqtts://10.0.0.5:1884\"\nclient_id = \"here\"", &[("uplink.client_id", "each connection would end the other")]),
+    // --- storage, control
+    ("commit_interval = \"500ms\"", "commit_interval = 500", &[("storage.commit_interval", "\"500s\" or \"500ms\"")]),
+    ("commit_interval = \"500ms\"", "commit_interval = \"0s\"", &[("storage.commit_interval", "from 10ms to 1m")]),
+    ("snapshot_interval = \"60s\"", "snapshot_interval = \"400ms\"", &[("storage.snapshot_interval", "commit_interval (500ms)")]),
+    ("\"64KiB\"", "\"64KB\"", &[("storage.outbox_max_bytes", "\"64KiB\"")]),
+    ("\"64KiB\"", "\"1KiB\"", &[("storage.outbox_max_bytes", "from 64KiB to 64MiB")]),
+    ("\"64KiB\"", "65536", &[("storage.outbox_max_bytes", "\"65536B\"")]),
+    ("path = \"/var/lib/tidegate\"\n", "", &[("storage.path", "is missing")]),
+    ("/run/tidegate/control.sock", "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789", &[("control.socket", "107 bytes")]),
+    // --- streams
+    ("name = \"boiler\"", "name = \"climate\"", &[("streams[1].name", "streams[0] has the same name")]),
+    ("topic = \"boiler/state\"", "topic = \"boiler/#\"", &[("streams[1].topic", "`{device...}`")]),
+    ("device = \"boiler\"\n", "", &[("streams[1].device", "captures no `{device}`")]),
+    ("device = \"{site}-{unit}\"\n", "", &[("streams[0].device", "device = \"{site}\"")]),
+    ("device = \"{site}-{unit}\"", "device = \"{sit}\"", &[("streams[0].device", "it has: site, unit")]),
+    ("format = \"json\"", "format = \"cbor\"", &[("streams[0].format", "must be \"json\"")]),
+    ("fields = \"all\"", "fields = \"al\"", &[("streams[1].fields", "\"all\" or a table")]),
+    ("fields = \"all\"", "fields = [\"a\"]", &[("streams[1].fields", "not a list")]),
+    ("fields = \"all\"", "fields = {}", &[("streams[1].fields", "1 to 64")]),
+    ("\"/temperature\"", "\"temperature\"", &[("streams[0].fields.temperature", "\"/temperature\"")]),
+    ("\"/temperature\"", "\"$.sensors[0].t\"", &[("streams[0].fields.temperature", "\"/sensors/0/t\"")]),
+    ("\"/a~1b/0\"", "\"/a~b\"", &[("streams[0].fields.humidity", "`~0`")]),
+    ("time = { source = \"receive\" }\n", "", &[("streams[1].time", "no time is ever made up")]),
+    ("time = { source = \"receive\" }", "time = \"receive\"", &[("streams[1].time", "{ source = \"receive\" }")]),
+    ("source = \"receive\"", "source = \"recieve\"", &[("streams[1].time.source", "did you mean \"receive\"?")]),
+    ("{ source = \"receive\" }", "{ source = \"receive\", unit = \"ms\" }", &[("streams[1].time.unit", "has no effect")]),
+    ("{ source = \"receive\" }", "{ field = \"/ts\" }", &[("streams[1].time", "a unit is never guessed")]),
+    ("{ source = \"receive\" }", "{ field = \"/ts\", unit = \"us\" }", &[("streams[1].time.unit", "\"s\" or \"ms\"")]),
+    ("{ source = \"receive\" }", "{ unit = \"ms\" }", &[("streams[1].time.field", "is missing")]),
+    ("format = \"rfc3339\"", "format = \"rfc3339\", unit = \"s\"", &[("streams[0].time.unit", "exclude each other")]),
+    ("bad = \"receive\"", "bad = \"now\"", &[("streams[0].time.bad", "\"reject\" or \"receive\"")]),
+    ("disorder = \"0s\"", "disorder = \"-1s\"", &[("streams[0].disorder", "must be a duration")]),
+    ("disorder = \"0s\"", "disorder = \"400d\"", &[("streams[0].disorder", "366d")]),
+    ("disorder = \"0s\"", "disorder = \"1.5s\"", &[("streams[0].disorder", "next smaller unit")]),
+    ("disorder = \"0s\"", "sise = \"0s\"", &[("streams[0].sise", "known: name, topic")]),
+    ("disorder = \"0s\"", "lateness = \"0s\"", &[("streams[0].lateness", "belongs to [[streams.windows]]")]),
+    ("idle_timeout = \"off\"", "idle_timeout = \"0s\"", &[("streams[0].idle_timeout", "from 1ms")]),
+    ("idle_timeout = \"off\"", "idle_timeout = false", &[("streams[0].idle_timeout", "or \"off\", not a bool")]),
+    ("scope = \"shared\"", "scope = \"group\"", &[("streams[0].scope", "\"device\" or \"shared\"")]),
+    ("on_idle = \"hold\"", "on_idle = \"emitt\"", &[("streams[0].on_idle", "did you mean \"emit\"?")]),
+    ("2020-01-01T00:00:00Z", "2020-01-01", &[("streams[1].min_time", "with an offset")]),
+    ("devices_max = 7", "devices_max = 0", &[("streams[0].devices_max", "from 1 to 100000")]),
+    ("devices_max = 7", "devices_max = \"7\"", &[("streams[0].devices_max", "must be an integer")]),
+    // --- windows
+    ("[[streams.windows]]\nname = \"10s\"\nsize = \"10s\"\n", "", &[("streams[1].windows", "not supported yet")]),
+    ("size = \"15m\"", "size = \"0s\"", &[("streams[0].windows[0].size", "from 1ms to 366d")]),
+    ("size = \"15m\"", "size = 15", &[("streams[0].windows[0].size", "a number alone has no unit")]),
+    ("size = \"15m\"\n", "", &[("streams[0].windows[0].size", "is missing")]),
+    ("offset = \"-5m\"", "offset = \"-15m\"", &[("streams[0].windows[0].offset", "\"0s\" has the same borders")]),
+    ("offset = \"6h\"", "offset = \"30h\"", &[("streams[0].windows[1].offset", "\"6h\" has the same borders")]),
+    ("name = \"day\"", "name = \"15m\"", &[("streams[0].windows[1].name", "streams[0].windows[0] has the same name")]),
+    ("late = \"drop\"", "late = \"backfill\"", &[("streams[0].windows[0].late", "\"side_output\" or \"drop\"")]),
+    ("[\"max\", \"count\"]", "[]", &[("streams[0].windows[0].aggregates", "is empty")]),
+    ("[\"max\", \"count\"]", "\"max\"", &[("streams[0].windows[0].aggregates", "must be a list")]),
+    ("[\"max\", \"count\"]", "[\"max\", \"avg\", \"p99\", \"max\", 1]", &[
+        ("streams[0].windows[0].aggregates[1]", "did you mean \"mean\"?"),
+        ("streams[0].windows[0].aggregates[2]", "known: count, sum"),
+        ("streams[0].windows[0].aggregates[3]", "appears twice"),
+        ("streams[0].windows[0].aggregates[4]", "must be a string"),
+    ]),
+];
+
+#[test]
+fn every_wrong_value_is_named_with_path_place_and_hint() {
+    for (from, to, expected) in WRONG {
+        assert!(FULL.contains(from), "{from} stands in the full file");
+        let text = FULL.replacen(from, to, 1);
+        let problems = refused(&text).problems;
+        let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, expected.iter().map(|(path, _)| *path).collect::<Vec<_>>(), "{to}: {problems:#?}");
+        for (problem, (_, part)) in problems.iter().zip(*expected) {
+            assert!(problem.to_string().contains(part), "{to}: {problem}");
+            let line = problem.line.unwrap_or_else(|| panic!("{to}: no line: {problem}"));
+            assert!(line <= text.lines().count() && problem.column.is_some(), "{to}: {problem}");
+        }
+    }
+    let long = "secret".repeat(20);
+    for address in
+        ["mqtt://u:secret@10.0.0.5", "u:secret@10.0.0.5", "tcp://secret@10.0.0.5", &format!("mqtt://u:{long}@10.0.0.5")]
+    {
+        let problems = refused(&FULL.replace("mqtt://10.0.0.5", address)).to_string();
+        assert!(
+            problems.contains("devices.broker = \"***@10.0.0.5:1884\"") && !problems.contains("secret"),
+            "{problems}"
+        );
+    }
+    // Messages are sentences in one style; look at them all.
+    for (from, to, _) in WRONG {
+        println!("{}", refused(&FULL.replacen(from, to, 1)));
+    }
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let mut text = FULL.to_owned();
+    let mut expected = Vec::new();
+    for (from, to, problems) in WRONG {
+        // As many changes as fit next to each other, one per key.
+        // (These are judged against another key, which is wrong here.)
+        let free = !["snapshot", "topic", "offset"].iter().any(|key| from.starts_with(key))
+            && text.contains(from)
+            && FULL.matches(from).count() == 1
+            && !to.contains('\n')
+            && !from.starts_with("[c");
+        if free && problems.len() == 1 && !expected.iter().any(|(path, _)| path == &problems[0].0) {
+            text = text.replacen(from, to, 1);
+            expected.push(problems[0]);
+        }
+    }
+    assert!(expected.len() >= 25, "{}", expected.len());
+    let found: Vec<String> = refused(&text).problems.into_iter().map(|problem| problem.path).collect();
+    for (path, _) in &expected {
+        assert!(found.iter().any(|known| known == path), "{path} is missing in {found:#?}");
+    }
+}

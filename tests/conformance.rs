@@ -1,0 +1,297 @@
+//! Does the engine do what Apache Flink does? Field by field, on recorded runs of
+//! the real Flink.
+//!
+//! `CONFORMANCE_DIR=… cargo test --release --test conformance` runs any folder of
+//! that format. Default: the corpus beside the checkout (`../shared`), else the
+//! five scenarios in tests/fixtures. One line per scenario, then
+//! `N passed, M failed, K unsupported`.
+//!
+//! Every scenario is run twice: in one go, and with the engine taken down and
+//! restored from its own persisted bytes after every seventh line.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::Value;
+use tidegate::engine::aggregate::Kind;
+use tidegate::engine::driver::Driver;
+use tidegate::engine::memory_store::MemorySlots;
+use tidegate::engine::outbox::row::{PaneKind, Row};
+use tidegate::engine::ring::{Packing, Ring};
+use tidegate::engine::spec::{
+    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeSpec, WatermarkSpec,
+    WindowKind, WindowSpec,
+};
+use tidegate::engine::step::Event;
+use tidegate::model::ids::Name;
+use tidegate::model::record::{Record, TimeSource};
+use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
+use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+
+type Fields = serde_json::Map<String, Value>;
+
+fn main() -> ExitCode {
+    let Some(folder) = folder() else {
+        println!("the conformance corpus is required (TIDEGATE_REQUIRE_CORPUS) and is not there");
+        return ExitCode::FAILURE;
+    };
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".config.json")?.to_owned()))
+        .collect();
+    names.sort();
+    let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
+    for name in &names {
+        match scenario(&folder, name) {
+            Ok(compared) => {
+                passed += 1;
+                println!("{name}: passed ({compared} records)");
+            }
+            Err(Verdict::Unsupported(what)) => {
+                unsupported += 1;
+                println!("{name}: unsupported ({what})");
+            }
+            Err(Verdict::Failed(why)) => {
+                failed += 1;
+                println!("{name}: FAILED {why}");
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed, {unsupported} unsupported");
+    if failed > 0 || passed == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn folder() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("CONFORMANCE_DIR") {
+        return Some(folder.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = root.join("../shared/conformance/flink");
+    if corpus.is_dir() {
+        return Some(corpus);
+    }
+    if std::env::var_os("TIDEGATE_REQUIRE_CORPUS").is_some() {
+        return None;
+    }
+    println!("the whole corpus is not beside the checkout: only the scenarios in tests/fixtures are run");
+    Some(root.join("tests/fixtures/conformance"))
+}
+
+enum Verdict {
+    Unsupported(String),
+    Failed(String),
+}
+
+fn scenario(folder: &Path, name: &str) -> Result<usize, Verdict> {
+    let text = |kind: &str| {
+        let path = folder.join(format!("{name}.{kind}"));
+        std::fs::read_to_string(&path).map_err(|error| Verdict::Failed(format!("{}: {error}", path.display())))
+    };
+    let config: Value = serde_json::from_str(&text("config.json")?).expect("config is JSON");
+    let lines = parse(&text("trace.jsonl")?);
+    let spec = pipeline(&config)?;
+    let mut expected: Vec<Fields> = parse(&text("expected.jsonl")?)
+        .into_iter()
+        .filter(|line| line["type"] == "window" || line["type"] == "late")
+        .collect();
+    expected.iter_mut().for_each(normalise);
+    for restart_every in [None, Some(7)] {
+        let found = run(&spec, &lines, config["flush_at_end"] == true, restart_every);
+        if let Some(difference) = compare(&expected, &found) {
+            let how = restart_every.map_or(String::new(), |lines| format!("(restarted every {lines} lines) "));
+            return Err(Verdict::Failed(format!("{how}{difference}")));
+        }
+    }
+    Ok(expected.len())
+}
+
+fn parse(text: &str) -> Vec<Fields> {
+    text.lines().map(|line| serde_json::from_str(line).expect("lines are JSON objects")).collect()
+}
+
+fn pipeline(config: &Value) -> Result<PipelineSpec, Verdict> {
+    let unsupported = |what: &Value| Verdict::Unsupported(what.as_str().unwrap_or("?").to_owned());
+    let scope = match config["mode"].as_str() {
+        Some("global") => Scope::Shared,
+        Some("per_device") => Scope::Device,
+        _ => return Err(unsupported(&config["mode"])),
+    };
+    let window = &config["window"];
+    if window["type"] != "tumbling" {
+        return Err(unsupported(&window["type"]));
+    }
+    let span = |value: &Value| Span::from_millis(value.as_u64().expect("a span"));
+    let name = |text: &str| Name::new(text).unwrap();
+    let topic = TopicPattern::parse("corpus/{device}").unwrap();
+    let stream = StreamSpec {
+        name: name("corpus"),
+        device: DeviceTemplate::parse("{device}", &topic).unwrap(),
+        topic,
+        format: FormatSpec::Json(FieldsSpec::Named(vec![(name("value"), "/value".to_owned())])),
+        time: TimeSpec::Receive,
+        watermark: WatermarkSpec { disorder: span(&config["bound_ms"]), idle_timeout: None, scope },
+        on_idle: OnIdle::Hold,
+        max_future: None,
+        min_time: None,
+        devices_max: 1_000,
+        windows: vec![WindowSpec {
+            name: name("w"),
+            kind: WindowKind::Tumbling {
+                size: span(&window["size_ms"]),
+                offset_ms: window["offset_ms"].as_i64().unwrap_or(0),
+            },
+            lateness: span(&config["allowed_lateness_ms"]),
+            late: LatePolicy::SideOutput,
+            aggregates: vec![Kind::Count, Kind::Sum, Kind::Min, Kind::Max],
+        }],
+    };
+    Ok(PipelineSpec {
+        gateway: name("gw"),
+        topic_prefix: "tidegate".to_owned(),
+        outbox_bytes_max: 1 << 30,
+        streams: vec![stream],
+        commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(60) },
+    })
+}
+
+type TestDriver = Driver<Ring<MemorySlots>>;
+
+fn start(spec: &PipelineSpec, slots: MemorySlots, now: Now) -> TestDriver {
+    let mut driver = Driver::start(spec.clone(), Ring::new(slots, Packing::NONE), now).expect("memory does not fail");
+    driver.handle(now, Event::InputLive(true));
+    driver
+}
+
+fn run(spec: &PipelineSpec, lines: &[Fields], flush: bool, restart_every: Option<usize>) -> Vec<Fields> {
+    let first_ms = lines.first().map_or(0, |line| line["arrival_ms"].as_i64().unwrap());
+    let clock = |line: &Fields| {
+        let wall = line["arrival_ms"].as_i64().unwrap();
+        let proc = u64::try_from(wall - first_ms).expect("arrivals never decrease");
+        Now { proc: ProcTime::from_millis(proc), wall: WallTime::from_millis(wall), quality: ClockQuality::Synced }
+    };
+    let mut now = lines.first().map_or_else(|| clock(&Fields::new()), clock);
+    let mut driver = start(spec, MemorySlots::new(0), now);
+    let mut found = Vec::new();
+    for (step, line) in lines.iter().enumerate() {
+        if restart_every.is_some_and(|every| step % every == every - 1) {
+            driver.stop(now, &mut |_| ());
+            driver = start(spec, driver.into_store().into_slots(), now);
+        }
+        now = clock(line);
+        let cursor = driver.engine().outbox().next_order();
+        if line.contains_key("tick") {
+            driver.handle(now, Event::Tick);
+        } else {
+            let field = driver.engine_mut().field(0, "value").unwrap();
+            let record = Record {
+                device: line["device"].as_str().unwrap(),
+                at: EventTime::from_millis(line["event_ms"].as_i64().unwrap()),
+                source: TimeSource::Device,
+                values: &[(field, line["value"].as_f64().unwrap())],
+            };
+            driver.engine_mut().handle_record(now, 0, &record);
+        }
+        collect(&driver, cursor, step, now, false, &mut found);
+    }
+    if flush {
+        let cursor = driver.engine().outbox().next_order();
+        driver.engine_mut().finish(now);
+        collect(&driver, cursor, lines.len(), now, true, &mut found);
+    }
+    assert!(driver.engine().balances(), "the ledger balances");
+    found.sort_by_cached_key(sort_key);
+    found
+}
+
+fn collect(driver: &TestDriver, cursor: u64, step: usize, now: Now, end: bool, found: &mut Vec<Fields>) {
+    for (.., row) in driver.engine().outbox().rows_since(cursor) {
+        let mut fields = Fields::new();
+        let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+        set("step", step.into());
+        set("at_ms", now.wall.as_millis().into());
+        match row {
+            Row::Pane(pane, values) => {
+                let (_, results) = values.fields().next().expect("one field");
+                let results: Vec<_> = results.map(|(_, value)| value).collect();
+                let result = |index: usize| results[index].expect("a number").into();
+                set("type", "window".into());
+                set(
+                    "phase",
+                    if end {
+                        "end"
+                    } else if pane.pane == PaneKind::Late {
+                        "element"
+                    } else {
+                        "watermark"
+                    }
+                    .into(),
+                );
+                set("device", pane.key.into());
+                set("window_start", pane.start.as_millis().into());
+                set("window_end", pane.end.as_millis().into());
+                set("firing", pane.revision.into());
+                set("watermark", pane.watermark.map(EventTime::as_millis).into());
+                set("count", (pane.count as f64).into());
+                assert_eq!(results[0], Some(pane.count as f64));
+                set("sum", result(1));
+                set("min", result(2));
+                set("max", result(3));
+            }
+            Row::Late(late, values) => {
+                set("type", "late".into());
+                set("phase", "element".into());
+                set("device", late.key.into());
+                set("event_ms", late.event.as_millis().into());
+                let watermark = late.event.as_millis() + i64::try_from(late.lag.as_millis()).unwrap();
+                set("watermark", watermark.into());
+                set("value", values.fields().next().expect("one field").1.into());
+            }
+            Row::Gap(_) | Row::Alarm(_) => panic!("the corpus makes neither gaps nor alarms"),
+        }
+        normalise(&mut fields);
+        found.push(fields);
+    }
+}
+
+/// All numbers but times as floats, so that 60 and 60.0 are the same.
+fn normalise(fields: &mut Fields) {
+    for name in ["count", "sum", "min", "max", "value"] {
+        if let Some(value) = fields.get_mut(name) {
+            *value = value.as_f64().expect("a number").into();
+        }
+    }
+}
+
+/// The order that the corpus defines.
+fn sort_key(line: &Fields) -> (u64, usize, i64, usize, i64, String, i64) {
+    let number = |name: &str| line.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let place = |list: &[&str], name: &str| list.iter().position(|word| line[name] == *word).unwrap();
+    (
+        line["step"].as_u64().unwrap(),
+        place(&["idle", "element", "watermark", "end"], "phase"),
+        number("at_ms"),
+        place(&["status", "watermark", "window", "late"], "type"),
+        number("window_end"),
+        line["device"].as_str().unwrap().to_owned(),
+        number("window_start"),
+    )
+}
+
+fn compare(expected: &[Fields], found: &[Fields]) -> Option<String> {
+    let mut report = String::new();
+    for index in 0..expected.len().max(found.len()) {
+        let (expected, found) = (expected.get(index), found.get(index));
+        if expected == found {
+            continue;
+        }
+        let show = |fields: Option<&Fields>| {
+            fields.map_or("nothing".to_owned(), |fields| Value::from(fields.clone()).to_string())
+        };
+        write!(report, "record {index}:\n  Flink:    {}\n  tidegate: {}", show(expected), show(found)).unwrap();
+        return Some(report);
+    }
+    None
+}

@@ -1,0 +1,14 @@
+//! The agent's shell piece by piece: ingest and uplink against real and
+//! scripted brokers, TLS, the control socket, and the whole with a fake engine.
+
+#![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects; all else fails it")]
+
+#[path = "../end_to_end/broker.rs"]
+mod broker;
+mod control;
+mod ingest;
+mod peer;
+mod task;
+mod tls;
+mod uplink;
+mod whole;
