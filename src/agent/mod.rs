@@ -25,6 +25,7 @@ pub mod uplink;
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::runtime::Builder;
@@ -41,7 +42,7 @@ use clock::SystemClock;
 use engine_thread::{Engine, Wiring};
 use inbox::{InboxSender, Input, inbox};
 use mqtt::ingest::IngestSpec;
-use shutdown::{STOP_MAX, Signals};
+use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
 use uplink::mqtt::UplinkSpec;
 
@@ -52,8 +53,8 @@ const BLOCKING_THREADS: usize = 2;
 ///
 /// # Errors
 /// The store cannot be used, the operating system refuses threads or signal
-/// handlers, the engine thread ended by itself, or the stop took longer than
-/// [`STOP_MAX`]. Never because of the network.
+/// handlers, the engine thread ended by itself, or did not finish within
+/// [`ENGINE_MAX`]. Never because of the network.
 pub fn run(config: &Config) -> anyhow::Result<()> {
     let clock = SystemClock::start();
     let runtime = Builder::new_current_thread()
@@ -111,21 +112,26 @@ pub async fn supervise<E: Engine + Send + 'static>(
 
     info!(reason, "stopping");
     systemd::stopping();
+    let asked = clock.proc();
     stop_in.send_replace(true);
     let finish = async {
         // Closed: it has ended already, which the next line sees.
         let _ = sender.send(Input::Stop { reason }).await;
-        let _ = (&mut engine_ended).await;
-        let _ = tokio::join!(&mut ingest, &mut uplink);
+        let _ = engine_ended.await;
     };
-    let finished = timeout(STOP_MAX, finish).await;
+    let finished = timeout(ENGINE_MAX, finish).await;
     if let (Some(task), Some(path)) = (control_task, control) {
         task.abort();
         let _ = std::fs::remove_file(path);
     }
     if finished.is_err() {
         error!("not finished in time: what was not acknowledged will be delivered again");
-        bail!("the stop took longer than {} s", STOP_MAX.as_secs());
+        bail!("the engine did not finish within {} s", ENGINE_MAX.as_secs());
+    }
+    let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
+    let farewell = async { tokio::join!(&mut ingest, &mut uplink) };
+    if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
+        warn!("a broker does not answer: ending without a farewell");
     }
     if thread.join().is_err() {
         bail!("the engine thread panicked while stopping");

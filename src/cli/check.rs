@@ -31,7 +31,6 @@ pub struct Args {
 ///
 /// # Errors
 /// None: a file that cannot be read is exit code 2, with a sentence that says why.
-#[expect(clippy::unnecessary_wraps, reason = "every subcommand is called alike")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args.config.unwrap_or(args.file);
     let file = path.display().to_string();

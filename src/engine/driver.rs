@@ -244,7 +244,7 @@ impl<S: Store> Driver<S> {
 fn restore(pipeline: PipelineSpec, loaded: Loaded, now: Now) -> (Engine, bool) {
     let mut damage = loaded.damage;
     let restored = loaded.snapshot.as_deref().and_then(|bytes| {
-        let engine = Engine::read_snapshot(pipeline.clone(), bytes);
+        let engine = Engine::read_snapshot(&pipeline, bytes);
         engine.inspect_err(|_| damage.push("the snapshot cannot be read by this version".to_owned())).ok()
     });
     let fresh = restored.is_none();
@@ -276,7 +276,7 @@ fn restore(pipeline: PipelineSpec, loaded: Loaded, now: Now) -> (Engine, bool) {
 
 fn replay(pipeline: &PipelineSpec, snapshot: Option<&[u8]>, pages: &[Vec<u8>]) -> Engine {
     let restored = snapshot.and_then(|bytes| {
-        let mut engine = Engine::read_snapshot(pipeline.clone(), bytes).ok()?;
+        let mut engine = Engine::read_snapshot(pipeline, bytes).ok()?;
         pages.iter().try_for_each(|page| engine.apply_page(page)).ok()?;
         Some(engine)
     });

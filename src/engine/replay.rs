@@ -64,11 +64,7 @@ impl Replay {
     /// Before the first line.
     pub fn new(spec: PipelineSpec) -> Replay {
         let gateway = spec.gateway.as_str().to_owned();
-        let now = Now {
-            proc: ProcTime::default(),
-            wall: WallTime::from_millis(0),
-            quality: ClockQuality::Synced,
-        };
+        let now = Now { proc: ProcTime::default(), wall: WallTime::from_millis(0), quality: ClockQuality::Synced };
         Replay { engine: Engine::new(spec), gateway, started: None, now, values: Vec::new() }
     }
 
@@ -105,7 +101,9 @@ impl Replay {
         let first = self.started.is_none();
         let started = *self.started.get_or_insert(arrival_ms);
         if !first && arrival_ms < before {
-            return Err(LineError(format!("arrival_ms {arrival_ms} is before {before} of the line above: sort by arrival")));
+            return Err(LineError(format!(
+                "arrival_ms {arrival_ms} is before {before} of the line above: sort by arrival"
+            )));
         }
         let since = u64::try_from(i128::from(arrival_ms) - i128::from(started)).unwrap_or(u64::MAX);
         self.now.proc = ProcTime::from_millis(since);

@@ -26,7 +26,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Damaged`] when the bytes are not a snapshot of a known version.
-    pub(super) fn read_snapshot(spec: PipelineSpec, bytes: &[u8]) -> Result<Engine, Damaged> {
+    pub(super) fn read_snapshot(spec: &PipelineSpec, bytes: &[u8]) -> Result<Engine, Damaged> {
         let mut reader = snapshot::open(bytes)?;
         let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), ..spec.clone() });
         engine.partial_before = reader.time()?;
@@ -36,7 +36,7 @@ impl Engine {
         let template = spec.streams.first();
         for _ in 0..reader.u64()? {
             let definition = snapshot::read_definition(&mut reader)?;
-            let mut stream = Stream::new(spec_of(definition, &spec).or(template.cloned()).ok_or(Damaged)?);
+            let mut stream = Stream::new(spec_of(definition, spec).or(template.cloned()).ok_or(Damaged)?);
             stream.fields = FieldTable::default();
             snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
             engine.streams.push(stream);
@@ -147,10 +147,10 @@ fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamS
 fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     let mut books = vec![super::ledger::WindowLedger::default(); wanted.windows.len()];
     let mut places = vec![0_u8; old.spec.windows.len()];
-    for window in 0..old.spec.windows.len() {
+    for (window, place) in places.iter_mut().enumerate() {
         if let Some(target) = window_target(&old.spec, window, &wanted) {
             books[target] = old.windows[window];
-            places[window] = u8::try_from(target).expect("limits::WINDOWS_MAX fits a byte");
+            *place = u8::try_from(target).expect("limits::WINDOWS_MAX fits a byte");
         }
     }
     let highest = old.devices.slots().map(|(_, _, device)| device.watermark).max().unwrap_or_default();

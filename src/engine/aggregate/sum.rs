@@ -12,7 +12,7 @@ use crate::engine::wire::{Damaged, Reader, put_f64, put_u64};
 /// Compensated sum. Empty is told from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    sum: f64,
+    rounded: f64,
     rounded_away: f64,
     count: u64,
 }
@@ -20,10 +20,10 @@ pub struct Sum {
 impl Sum {
     #[inline]
     fn take(&mut self, value: f64) {
-        let sum = self.sum + value;
+        let sum = self.rounded + value;
         self.rounded_away +=
-            if self.sum.abs() >= value.abs() { (self.sum - sum) + value } else { (value - sum) + self.sum };
-        self.sum = sum;
+            if self.rounded.abs() >= value.abs() { (self.rounded - sum) + value } else { (value - sum) + self.rounded };
+        self.rounded = sum;
     }
 
     /// Values taken in.
@@ -33,7 +33,7 @@ impl Sum {
 
     /// The sum; `None` when empty or beyond the range of a 64-bit float.
     pub(super) fn total(&self) -> Option<f64> {
-        let total = self.sum + self.rounded_away;
+        let total = self.rounded + self.rounded_away;
         (self.count > 0 && total.is_finite()).then_some(total)
     }
 }
@@ -46,7 +46,7 @@ impl Aggregate for Sum {
     }
 
     fn merge(&mut self, other: &Sum) {
-        self.take(other.sum);
+        self.take(other.rounded);
         self.rounded_away += other.rounded_away;
         self.count += other.count;
     }
@@ -57,12 +57,12 @@ impl Aggregate for Sum {
 
     fn write(&self, out: &mut Vec<u8>) {
         put_u64(out, self.count);
-        put_f64(out, self.sum);
+        put_f64(out, self.rounded);
         put_f64(out, self.rounded_away);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Sum, Damaged> {
-        Ok(Sum { count: reader.u64()?, sum: reader.f64()?, rounded_away: reader.f64()? })
+        Ok(Sum { count: reader.u64()?, rounded: reader.f64()?, rounded_away: reader.f64()? })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::model::time::EventTime;
 /// Running state of one window. Accumulators stand in one flat list, field by
 /// field, each with one accumulator per configured aggregate.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts; as bytes they cost nothing")]
 pub struct Pane {
     /// Which of the stream's windows.
     pub window: u8,
