@@ -76,3 +76,29 @@ pub fn print(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(text: &str) -> (String, String) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        print(&check(text, "t.toml"), "t.toml", &mut out, &mut err).expect("a vector takes everything");
+        (String::from_utf8(out).expect("UTF-8"), String::from_utf8(err).expect("UTF-8"))
+    }
+
+    #[test]
+    fn a_good_file_is_one_line_and_a_bad_one_all_its_problems() {
+        let good = "gateway.id = 'g'\ndevices.broker = 'mqtt://a'\nuplink.broker = 'mqtt://b'\nstorage.path = '/s'\n";
+        let (out, err) = printed(good);
+        assert!(out.starts_with("t.toml: ok, 0 streams, 0 windows, hash "), "{out}");
+        assert!(err.starts_with("warning: t.toml: streams: there is none"), "{err}");
+        let (out, err) = printed(&good.replace("mqtt://a", "a").replace("'/s'", "7"));
+        assert_eq!(out, "");
+        assert!(
+            err.contains("error: t.toml:2:18: devices.broker") && err.contains("error: t.toml:4:16: storage.path"),
+            "{err}"
+        );
+        assert!(err.ends_with("t.toml: 2 problems\n"), "{err}");
+    }
+}

@@ -108,7 +108,7 @@ impl MemorySlots {
                 0 | 1 => _ = settled.insert(slot),
                 2 => self.put_back(slot, old),
                 _ => {
-                    let torn = self.tear(slot, old);
+                    let torn = self.tear(slot, old.as_deref());
                     self.put_back(slot, Some(torn));
                     settled.insert(slot);
                 }
@@ -124,12 +124,12 @@ impl MemorySlots {
     }
 
     /// The start of the new value, then the rest of the old one or nothing.
-    fn tear(&mut self, slot: SlotId, old: Option<Vec<u8>>) -> Vec<u8> {
+    fn tear(&mut self, slot: SlotId, old: Option<&[u8]>) -> Vec<u8> {
         let mut torn = self.current.get(&slot).cloned().unwrap_or_default();
         let keep = self.random.below(torn.len() as u64 + 1);
         torn.truncate(usize::try_from(keep).expect("at most the length of a Vec"));
         if self.random.below(2) == 0
-            && let Some(rest) = old.as_deref().and_then(|old| old.get(torn.len()..))
+            && let Some(rest) = old.and_then(|old| old.get(torn.len()..))
         {
             torn.extend_from_slice(rest);
         }

@@ -8,10 +8,11 @@
 //! <dir>/quarantine/  at most 3 databases that were found damaged
 //! ```
 //!
-//! The ladder, so that damage never keeps the agent from starting: remove
-//! sled's leftovers and open → remove what sled can rebuild and open → check
-//! every checksum and sequence → put the database aside, write what could be
-//! saved into a new one, and say what happened ([`Loaded::damage`]). The first
+//! The ladder, so that damage never keeps the agent from starting: note the
+//! pages in the raw bytes of sled's file (salvage.rs) → remove sled's leftovers
+//! and open → remove what sled can rebuild and open → check every checksum and
+//! sequence → use what the raw bytes have beyond that → put the database aside, write what could be saved into a new one, and say
+//! what happened ([`Loaded::damage`]). The first
 //! write after that must be a snapshot, under a new epoch; until it is followed
 //! by [`Store::witness`], every start reports the damage again.
 //!
@@ -22,6 +23,7 @@ mod files;
 mod guard;
 mod packing;
 mod quarantine;
+mod salvage;
 mod sled;
 mod witness;
 
@@ -31,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::sled::{SledSlots, Trouble};
-use self::witness::Witness;
+use self::witness::{Testimony, Witness};
 use crate::engine::ring::{Mark, Ring};
 use crate::engine::store::{Loaded, Store, StoreError};
 
@@ -110,7 +112,7 @@ fn sort(error: io::Error) -> Trouble {
 
 /// Our own lock, beside sled's: it is released the moment it is dropped, so a
 /// refusal means another process (or another handle in this one).
-#[allow(clippy::disallowed_methods, reason = "a lock has no deadline to wait for; bounded by LOCK_TRIES")]
+#[expect(clippy::disallowed_methods, reason = "a lock has no deadline to wait for; bounded by LOCK_TRIES")]
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
     let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock"));
@@ -128,7 +130,9 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 /// The ladder, from the lock on.
 fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
     let pages = dir.join("pages");
-    let witness = Witness::read(dir).map_err(sort)?;
+    let testimony = Testimony::read(dir).map_err(sort)?;
+    // Before sled sees the file: what it cannot make sense of, it overwrites.
+    let (saved, saved_mark) = salvage::salvage(&pages);
     let (found, mut loaded) = match SledSlots::create(&pages) {
         Ok(slots) => {
             let mut ring = Ring::new(slots, ZSTD);
@@ -140,12 +144,26 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         }
         Err(trouble) => return Err(trouble),
     };
-    let files_damaged = !loaded.damage.is_empty();
-    let reached = found.as_ref().map(Ring::mark).unwrap_or_default();
-    note_witness(witness, reached, &mut loaded);
-    let floor = witness.flatten().map_or(reached, |witness| witness.mark.max(reached));
+    let mut reached = found.as_ref().map(Ring::mark).unwrap_or_default();
+    let mut replace = !loaded.damage.is_empty();
+    // Without a sign of damage sled decides: a page of which not all had been
+    // written at a power cut may be found in the file.
+    if (replace || reached < testimony.mark()) && saved_mark > reached {
+        loaded.damage.push(format!(
+            "generation {} page {} was read from the file itself",
+            saved_mark.generation, saved_mark.seq
+        ));
+        loaded.damage.extend(saved.damage);
+        loaded = Loaded { damage: loaded.damage, ..saved };
+        reached = saved_mark;
+        replace = true;
+    } else {
+        drop(saved);
+    }
+    note_testimony(testimony, reached, &mut loaded);
+    let floor = testimony.mark().max(reached);
     let mut ring = match found {
-        Some(ring) if !files_damaged => ring,
+        Some(ring) if !replace => ring,
         damaged => {
             drop(damaged);
             start_anew(dir, floor, &mut loaded)?
@@ -181,11 +199,11 @@ fn start_anew(dir: &Path, floor: Mark, loaded: &mut Loaded) -> Result<Ring<SledS
 }
 
 /// What the witness knows better than the pages.
-fn note_witness(witness: Option<Option<Witness>>, reached: Mark, loaded: &mut Loaded) {
-    match witness {
-        None => (),
-        Some(None) => loaded.damage.push("the witness file is damaged; a fallback cannot be excluded".into()),
-        Some(Some(witness)) => {
+fn note_testimony(testimony: Testimony, reached: Mark, loaded: &mut Loaded) {
+    match testimony {
+        Testimony::Nothing => (),
+        Testimony::Damaged => loaded.damage.push("the witness file is damaged; a fallback cannot be excluded".into()),
+        Testimony::Says(witness) => {
             loaded.epoch_floor = witness.epoch;
             let Mark { generation, seq } = witness.mark;
             if reached < witness.mark {

@@ -9,6 +9,14 @@ use super::files;
 const KEPT_MAX: usize = 3;
 const NAME: &str = "quarantine";
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a name for people, decided once when damage was found; nothing depends on it"
+)]
+fn time() -> String {
+    jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
+}
+
 /// Moves the directory `damaged` to `dir/quarantine/<time>`, in one step, and
 /// says where it is.
 pub(super) fn put_aside(dir: &Path, damaged: &Path) -> io::Result<PathBuf> {
@@ -18,12 +26,12 @@ pub(super) fn put_aside(dir: &Path, damaged: &Path) -> io::Result<PathBuf> {
     while kept.len() >= KEPT_MAX {
         fs::remove_dir_all(kept.remove(0))?;
     }
-    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let time = time();
     // The clock may stand still or jump back: a taken name gets a number.
-    let place = (0..)
+    let place = (0..=KEPT_MAX)
         .map(|n| quarantine.join(if n == 0 { time.clone() } else { format!("{time}-{n}") }))
         .find(|place| !place.exists())
-        .expect("at most KEPT_MAX names are taken");
+        .expect("fewer than KEPT_MAX names are taken");
     fs::rename(damaged, &place)?;
     files::sync_dir(&quarantine)?;
     files::sync_dir(dir)?;

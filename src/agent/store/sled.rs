@@ -187,7 +187,7 @@ impl Open {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "sled gives no signal when its lock is free; bounded by LOCK_TRIES")]
+#[expect(clippy::disallowed_methods, reason = "sled gives no signal when its lock is free; bounded by LOCK_TRIES")]
 fn wait() {
     std::thread::sleep(LOCK_WAIT);
 }

@@ -35,17 +35,40 @@ pub(super) struct Witness {
     pub(super) lost: bool,
 }
 
-impl Witness {
-    /// What the file in `dir` says; `None` when there is none, `Some(None)`
-    /// when it cannot be understood.
-    pub(super) fn read(dir: &Path) -> io::Result<Option<Option<Witness>>> {
+/// What there is to learn from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Testimony {
+    /// No snapshot was ever taken, or not yet witnessed.
+    Nothing,
+    /// There is a file, and it cannot be believed.
+    Damaged,
+    /// The state was at least this far.
+    Says(Witness),
+}
+
+impl Testimony {
+    /// Reads the file in `dir`.
+    pub(super) fn read(dir: &Path) -> io::Result<Testimony> {
         match fs::read(dir.join(NAME)) {
-            Ok(bytes) => Ok(Some(std::str::from_utf8(&bytes).ok().and_then(Witness::parse))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Ok(bytes) => {
+                let witness = std::str::from_utf8(&bytes).ok().and_then(Witness::parse);
+                Ok(witness.map_or(Testimony::Damaged, Testimony::Says))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Testimony::Nothing),
             Err(error) => Err(error),
         }
     }
 
+    /// The state that was certainly reached.
+    pub(super) fn mark(self) -> Mark {
+        match self {
+            Testimony::Says(witness) => witness.mark,
+            Testimony::Nothing | Testimony::Damaged => Mark::default(),
+        }
+    }
+}
+
+impl Witness {
     /// Replaces the file.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         files::replace(dir, NAME, self.text().as_bytes())
@@ -83,10 +106,12 @@ mod tests {
     #[test]
     fn it_reads_back_and_replaces_the_one_before() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Witness::read(dir.path()).unwrap(), None);
+        assert_eq!(Testimony::read(dir.path()).unwrap(), Testimony::Nothing);
         Witness::default().write(dir.path()).unwrap();
         example().write(dir.path()).unwrap();
-        assert_eq!(Witness::read(dir.path()).unwrap(), Some(Some(example())));
+        assert_eq!(Testimony::read(dir.path()).unwrap(), Testimony::Says(example()));
+        fs::write(dir.path().join(NAME), [0xff]).unwrap();
+        assert_eq!(Testimony::read(dir.path()).unwrap(), Testimony::Damaged);
     }
 
     #[test]

@@ -20,12 +20,13 @@
 
 mod part;
 mod recover;
+pub mod scan;
 pub mod slots;
 
 use std::borrow::Cow;
 
 use part::{Header, PAYLOAD_BYTES_MAX};
-use slots::{Set, SlotError, SlotId, SlotKind, Slots};
+use slots::{Set, SlotError, SlotKind, Slots};
 
 use crate::engine::store::{Loaded, Store, StoreError};
 use crate::model::limits::PAGE_SLOTS_MAX;
@@ -123,9 +124,9 @@ impl<S: Slots> Ring<S> {
         self.slots
     }
 
-    /// Writes all parts from slot `first` of `set` on and makes them durable.
-    fn write(&mut self, set: Set, first: u16, head: Header, stored: &[u8]) -> Result<(), StoreError> {
-        let result = self.write_parts(set, first, head, stored).and_then(|()| self.slots.sync());
+    /// Writes all parts, of which `head` is the first, and makes them durable.
+    fn write(&mut self, head: Header, stored: &[u8]) -> Result<(), StoreError> {
+        let result = self.write_parts(head, stored).and_then(|()| self.slots.sync());
         result.map_err(|error| match error {
             SlotError::Full => StoreError::Full,
             SlotError::Failed(why) => {
@@ -135,13 +136,14 @@ impl<S: Slots> Ring<S> {
         })
     }
 
-    fn write_parts(&mut self, set: Set, first: u16, head: Header, stored: &[u8]) -> Result<(), SlotError> {
+    fn write_parts(&mut self, head: Header, stored: &[u8]) -> Result<(), SlotError> {
         for part in 0..head.parts {
             let from = usize::from(part) * PAYLOAD_BYTES_MAX;
             let to = stored.len().min(from + PAYLOAD_BYTES_MAX);
-            head.sibling(part).put(&stored[from..to], &mut self.value);
+            let header = head.sibling(part);
+            header.put(&stored[from..to], &mut self.value);
             self.bytes_written += self.value.len() as u64;
-            self.slots.write(SlotId { set, kind: head.kind, index: first + part }, &self.value)?;
+            self.slots.write(header.slot(), &self.value)?;
         }
         Ok(())
     }
@@ -171,8 +173,10 @@ impl<S: Slots> Store for Ring<S> {
         };
         let Mark { generation, seq } = self.mark;
         let head = Header {
+            set: self.active,
             kind: SlotKind::Page,
             packed,
+            first: self.next_slot,
             generation,
             tried: self.generation_tried,
             seq: seq + 1,
@@ -180,7 +184,7 @@ impl<S: Slots> Store for Ring<S> {
             part: 0,
             parts,
         };
-        self.write(self.active, self.next_slot, head, &stored)?;
+        self.write(head, &stored)?;
         self.mark.seq = head.seq;
         self.next_slot += parts;
         Ok(())
@@ -194,8 +198,10 @@ impl<S: Slots> Store for Ring<S> {
         };
         self.generation_tried += 1;
         let head = Header {
+            set: self.active.other(),
             kind: SlotKind::Snapshot,
             packed,
+            first: 0,
             generation: self.generation_tried,
             tried: self.generation_tried,
             seq: self.mark.seq,
@@ -203,9 +209,8 @@ impl<S: Slots> Store for Ring<S> {
             part: 0,
             parts,
         };
-        let set = self.active.other();
-        self.write(set, 0, head, &stored)?;
-        self.active = set;
+        self.write(head, &stored)?;
+        self.active = head.set;
         self.mark.generation = head.generation;
         self.next_slot = 0;
         self.snapshot_due = false;

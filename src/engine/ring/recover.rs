@@ -111,10 +111,10 @@ impl Survey {
         let mut unreadable = 0;
         let mut list = |set, kind, len: usize| {
             let len = u16::try_from(len).expect("the slot limits fit");
-            let look = |index| match slots.read(SlotId { set, kind, index }, value) {
+            let look = |slot| match slots.read(slot, value) {
                 Ok(false) => Found::Empty,
                 Ok(true) => match Header::read(value) {
-                    Some((header, _)) if header.kind == kind => Found::Part(header),
+                    Some((header, _)) if header.slot() == slot => Found::Part(header),
                     Some(_) | None => Found::Bad,
                 },
                 Err(_) => {
@@ -122,7 +122,7 @@ impl Survey {
                     Found::Bad
                 }
             };
-            (0..len).map(look).collect()
+            (0..len).map(|index| SlotId { set, kind, index }).map(look).collect()
         };
         let sets = Set::ALL
             .map(|set| [list(set, SlotKind::Snapshot, SNAPSHOT_SLOTS_MAX), list(set, SlotKind::Page, PAGE_SLOTS_MAX)]);

@@ -48,18 +48,21 @@ pub struct SlotId {
 }
 
 impl SlotId {
+    /// Every index is below this.
+    pub const INDEX_END: u16 = 1 << 14;
+
     /// The name as stored. Two bytes, because sled lists every name in one meta
     /// page that must stay below 16 KiB.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 2] {
-        assert!(self.index < 1 << 14, "the slot limits are below this");
+        assert!(self.index < SlotId::INDEX_END, "the slot limits are below this");
         let set = match self.set {
             Set::A => 0,
-            Set::B => 1 << 15,
+            Set::B => SlotId::INDEX_END << 1,
         };
         let kind = match self.kind {
             SlotKind::Snapshot => 0,
-            SlotKind::Page => 1 << 14,
+            SlotKind::Page => SlotId::INDEX_END,
         };
         (set | kind | self.index).to_be_bytes()
     }

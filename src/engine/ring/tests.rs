@@ -1,5 +1,6 @@
 //! The ring on a medium in memory; random crashes are in `tests/store`.
 
+use super::slots::SlotId;
 use super::*;
 use crate::engine::memory_store::MemorySlots;
 
@@ -44,7 +45,9 @@ fn pages_of_every_size_come_back_in_order() {
         ring.commit(page).unwrap();
     }
     let (_, loaded) = again(ring);
-    assert_eq!(loaded, Loaded { pages, ..Loaded::default() });
+    assert_eq!((loaded.snapshot, loaded.damage), (None, vec![]));
+    assert_eq!(loaded.pages.len(), pages.len());
+    assert!(loaded.pages.iter().zip(&pages).all(|(read, written)| read == written));
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn a_lost_snapshot_falls_back_to_the_one_before_and_says_so() {
     slots.value_mut(SlotId { set: Set::A, kind: SlotKind::Snapshot, index: 0 }).unwrap()[40] ^= 1;
     let (mut ring, loaded) = self::ring(slots);
     assert_eq!((loaded.snapshot.as_deref(), loaded.pages.len()), (Some(&b"old"[..]), 1));
-    assert!(!loaded.damage.is_empty());
+    assert_eq!(loaded.damage.len(), 1, "{:?}", loaded.damage);
     assert!(matches!(ring.commit(b"x"), Err(StoreError::SnapshotDue)));
 }
 
@@ -229,8 +232,8 @@ fn packing_is_undone_and_a_value_that_does_not_unpack_is_damage() {
         unpack: |stored| Some(vec![0; usize::try_from(u64::from_le_bytes(stored.try_into().ok()?)).ok()?]),
     };
     let mut ring = Ring::new(MemorySlots::new(1), halves);
-    ring.snapshot(&[0; 100_000]).unwrap();
-    ring.commit(&[0; 50_000]).unwrap();
+    ring.snapshot(&vec![0; 100_000]).unwrap();
+    ring.commit(&vec![0; 50_000]).unwrap();
     ring.commit(b"not packed").unwrap();
     assert!(ring.bytes_written() < 300);
     let slots = ring.into_slots();
@@ -243,5 +246,5 @@ fn packing_is_undone_and_a_value_that_does_not_unpack_is_damage() {
     let mut ring = Ring::new(slots, Packing { unpack: |_| None, ..halves });
     let loaded = ring.load().unwrap();
     assert_eq!((loaded.snapshot, loaded.pages.len()), (None, 0));
-    assert!(!loaded.damage.is_empty());
+    assert_eq!(loaded.damage.len(), 2, "it does not unpack, and pages follow it: {:?}", loaded.damage);
 }
