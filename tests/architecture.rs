@@ -10,14 +10,29 @@ const FILE_LINES_MAX: usize = 350;
 
 /// A folder or file under src, the words that must not stand in its code, and why.
 const WALLS: &[(&str, &[&str], &str)] = &[
-    ("model", &["crate::engine", "crate::config", "crate::agent", "crate::cli", "crate::fleet"], "model depends on nothing"),
+    (
+        "model",
+        &["crate::engine", "crate::config", "crate::agent", "crate::cli", "crate::fleet"],
+        "model depends on nothing",
+    ),
     ("engine", &["crate::config", "crate::agent", "crate::cli", "crate::fleet"], "dependencies point one way"),
     ("config", &["crate::agent", "crate::cli", "crate::fleet"], "dependencies point one way"),
     ("fleet", &["crate::agent", "crate::cli", "crate::config"], "the simulated fleet is pure"),
     ("agent", &["crate::cli"], "dependencies point one way"),
     (
         "engine",
-        &["tokio", "rumqttc", "sled", "std::fs", "std::net", "std::thread", "std::env", "std::process", "Instant", "SystemTime"],
+        &[
+            "tokio",
+            "rumqttc",
+            "sled",
+            "std::fs",
+            "std::net",
+            "std::thread",
+            "std::env",
+            "std::process",
+            "Instant",
+            "SystemTime",
+        ],
         "the engine is pure: bytes and time in, steps out",
     ),
     (
@@ -25,7 +40,11 @@ const WALLS: &[(&str, &[&str], &str)] = &[
         &["tokio", "rumqttc", "sled", "std::fs", "std::net", "std::thread", "std::env", "Instant", "SystemTime"],
         "config is pure: text in, a checked configuration out",
     ),
-    ("fleet", &["tokio", "rumqttc", "sled", "std::fs", "std::net", "std::thread", "Instant", "SystemTime"], "the fleet is pure"),
+    (
+        "fleet",
+        &["tokio", "rumqttc", "sled", "std::fs", "std::net", "std::thread", "Instant", "SystemTime"],
+        "the fleet is pure",
+    ),
     ("engine", &["HashMap", "HashSet"], "their order could reach an output; use ordered maps"),
     ("cli", &["rumqttc", "sled::", "SystemTime"], "the outside world belongs to the agent"),
 ];
@@ -82,7 +101,12 @@ fn no_folder_names_what_it_must_not_know() {
         let code = code_of(&text);
         for (folder, words, why) in WALLS {
             if name.starts_with(&format!("{folder}/")) {
-                breaches.extend(words.iter().filter(|word| names(&code, word)).map(|word| format!("src/{name} names {word}: {why}")));
+                breaches.extend(
+                    words
+                        .iter()
+                        .filter(|word| names(&code, word))
+                        .map(|word| format!("src/{name} names {word}: {why}")),
+                );
             }
         }
     }
@@ -117,7 +141,8 @@ fn files_stay_short_enough_to_be_read() {
 
 #[test]
 fn every_file_opens_with_why_it_exists() {
-    let silent: Vec<String> = sources().into_iter().filter(|(_, text)| !text.starts_with("//!")).map(|(name, _)| name).collect();
+    let silent: Vec<String> =
+        sources().into_iter().filter(|(_, text)| !text.starts_with("//!")).map(|(name, _)| name).collect();
     assert!(silent.is_empty(), "no `//!` at the top of {}", silent.join(", "));
 }
 

@@ -10,6 +10,7 @@
 
 mod agent;
 mod broker;
+mod chaos;
 mod cloud;
 mod exact;
 mod garbage;
