@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate::fleet::rng::Rng;
 
 use crate::agent::ledger;
-use crate::scene::{Scene, assert_exact, fleet, seed};
+use crate::broker::Broker;
+use crate::scene::{DEVICES_CONFIG, Scene, assert_exact, fleet, seed};
 
 /// Things that happen.
 const EVENTS: u64 = 60;
@@ -24,7 +25,8 @@ struct Trouble {
 #[test]
 fn whatever_happens_in_whatever_order_the_cloud_ends_with_the_exact_windows() {
     let deliveries = fleet(12, 10, 150);
-    let mut scene = Scene::start();
+    let persistent = [DEVICES_CONFIG, &["persistence true", "persistence_location {dir}/"]].concat();
+    let mut scene = Scene::with_devices_broker(Broker::start(&persistent));
     let mut rng = Rng::new(seed(SEED));
     let mut trouble = Trouble::default();
     for part in deliveries.chunks(deliveries.len() / usize::try_from(EVENTS).unwrap() + 1) {
@@ -55,13 +57,19 @@ fn whatever_happens_in_whatever_order_the_cloud_ends_with_the_exact_windows() {
 /// The cloud's broker is only ever stopped, never killed: what it has
 /// acknowledged is then its own to keep.
 fn happen(scene: &mut Scene, trouble: &mut Trouble, rng: &mut Rng) {
-    match rng.below(10) {
+    match rng.below(12) {
         0..=2 if trouble.agent_dead => {
             scene.agent.start();
             trouble.agent_dead = false;
         }
         0..=2 => {
             scene.agent.kill();
+            trouble.agent_dead = true;
+        }
+        9 => scene.devices.restart(),
+        10 if !trouble.agent_dead => {
+            let (status, took) = scene.agent.terminate();
+            assert!(status.success() && took < Duration::from_secs(10), "{status} after {took:?}");
             trouble.agent_dead = true;
         }
         3 => scene.wire.cut(),
