@@ -30,25 +30,25 @@
 //! Each with the test that guards it.
 //!
 //! 1. The same events at the same times give the same steps, byte for byte.
-//!    *(tests/simulation: every seed is run twice; boards: `replay` gives the same
+//!    *(`tests/simulation`: every seed is run twice; boards: `replay` gives the same
 //!    bytes on three architectures)*
 //! 2. No effect before its commit: an inbound message is acknowledged only after
 //!    its consequences are durable; an outbox row goes only after its PUBACK.
-//!    *(tests/simulation, with the canary `AckBeforeCommit`; tests/end_to_end: 50 kills)*
+//!    *(`tests/simulation`, with the canary `AckBeforeCommit`; `tests/end_to_end`: 50 kills)*
 //! 3. Everything in memory is bounded by [`model::limits`]; full is a value with a
-//!    stated behaviour. *(tests/simulation: small outboxes)*
+//!    stated behaviour. *(`tests/simulation`: small outboxes)*
 //! 4. [`EventTime`](model::time::EventTime), [`WallTime`](model::time::WallTime) and
 //!    [`ProcTime`](model::time::ProcTime) never mix; no persisted value is a
-//!    `ProcTime`. *(the type system; tests/conformance: restarted every seven lines)*
+//!    `ProcTime`. *(the type system; `tests/conformance`: restarted every seven lines)*
 //! 5. A watermark never moves back, not after a restart either.
-//!    *(engine::watermark; tests/simulation)*
+//!    *(`engine::watermark`; `tests/simulation`)*
 //! 6. Bad input is data: counted by reason, never an error that reaches the loop.
-//!    *(tests/decode; tests/end_to_end: garbage)*
-//! 7. The books balance at all times. *(tests/simulation after every step)*
+//!    *(`tests/decode`; `tests/end_to_end`: garbage)*
+//! 7. The books balance at all times. *(`tests/simulation` after every step)*
 //! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` and
 //!    `agent/uplink/mqtt.rs` name the MQTT client; only `engine/snapshot.rs` and
 //!    what it calls lays out persisted bytes; clocks are read in `agent/clock.rs`
-//!    alone. *(tests/architecture)*
+//!    alone. *(`tests/architecture`)*
 //!
 //! What is deliberately absent: an async engine, a lock around engine state, an
 //! unbounded queue, a ticker, an error that stops the loop, `unsafe`.

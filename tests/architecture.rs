@@ -51,7 +51,8 @@ const WALLS: &[(&str, &[&str], &str)] = &[
 
 /// A word, and the only places under src whose code may contain it.
 const MONOPOLIES: &[(&str, &[&str], &str)] = &[
-    ("sled::", &["agent/store/sled.rs"], "one file knows the store"),
+    // `agent/store/mod.rs` names its own module of that name.
+    ("sled::", &["agent/store/sled.rs", "agent/store/mod.rs"], "one file knows the store"),
     ("rumqttc", &["agent/mqtt/", "agent/uplink/mqtt.rs"], "one folder knows the MQTT client"),
     ("Instant::now", &["agent/clock.rs"], "one file reads clocks"),
     ("SystemTime::now", &["agent/clock.rs"], "one file reads clocks"),

@@ -37,7 +37,7 @@ impl Clock for SystemClock {
 
 /// The wall clock; before 1970 (a board without RTC) it is negative.
 #[expect(clippy::disallowed_methods, reason = "clock.rs is the place that reads clocks")]
-fn wall() -> WallTime {
+pub fn wall() -> WallTime {
     let millis = match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |millis| -millis),
@@ -57,4 +57,10 @@ pub async fn sleep(span: Span) {
 /// random source, which saves a dependency.
 pub fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+/// A point on the monotonic clock, for socket deadlines of blocking clients.
+#[expect(clippy::disallowed_methods, reason = "clock.rs is the place that reads clocks")]
+pub fn instant() -> Instant {
+    Instant::now()
 }

@@ -37,8 +37,9 @@ use crate::config::boot::Config;
 use crate::engine::driver::Driver;
 use crate::engine::step::Clock;
 use crate::model::ids::push_escaped;
+use crate::model::time::Span;
 
-use clock::SystemClock;
+use clock::{SystemClock, sleep};
 use engine_thread::{Engine, Wiring};
 use inbox::{InboxSender, Input, inbox};
 use mqtt::ingest::IngestSpec;
@@ -46,8 +47,10 @@ use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
 use uplink::mqtt::UplinkSpec;
 
-/// Name resolution runs on these; two brokers, two threads.
-const BLOCKING_THREADS: usize = 2;
+/// Name resolution runs on these, one attempt each. A resolver that hangs for 30 s
+/// can hold six attempts of the uplink; those to the device broker must not queue
+/// behind them.
+const BLOCKING_THREADS: usize = 8;
 
 /// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
 ///
@@ -99,6 +102,9 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let mut ingest = tokio::spawn(mqtt::ingest::run(ingest_spec, sender.clone(), clock, stopping.clone()));
     let mut uplink = tokio::spawn(uplink::mqtt::run(uplink_spec, sender.clone(), clock, stopping));
     let control_task = control.and_then(|path| serve_control(path, &sender));
+    if let Some(every) = systemd::pulse_every() {
+        tokio::spawn(pulse(sender.clone(), every));
+    }
     systemd::ready();
     info!(gateway = %config.pipeline.gateway, "tidegate is running");
 
@@ -140,6 +146,13 @@ pub async fn supervise<E: Engine + Send + 'static>(
     Ok(())
 }
 
+/// Until the engine thread ends.
+async fn pulse(inbox: InboxSender, every: Span) {
+    while inbox.send(Input::Pulse).await.is_ok() {
+        sleep(every).await;
+    }
+}
+
 /// Without the socket the agent does its work all the same.
 fn serve_control(path: &Path, inbox: &InboxSender) -> Option<tokio::task::JoinHandle<()>> {
     match control::bind(path) {
@@ -161,7 +174,7 @@ fn ingest_spec(config: &Config) -> IngestSpec {
 
 fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
     let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
-    push_escaped(&mut status_topic, &identity.gateway);
+    push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
     status_topic.push_str("/status");
     UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will() }
 }

@@ -2,6 +2,7 @@
 //! files, threads or clock.
 
 pub mod aggregate;
+mod checkpoint;
 pub mod commit_policy;
 pub mod decode;
 mod devices;
@@ -9,6 +10,7 @@ pub mod driver;
 mod emit;
 pub mod encode;
 pub mod fields;
+mod fire;
 pub mod ledger;
 pub mod memory_store;
 pub mod outbox;
@@ -32,18 +34,17 @@ use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{EventTime, Now, ProcTime};
 
-use self::decode::{Decoded, DecodedTime, Decoder};
+use self::decode::batch::DecodedBatch;
+use self::decode::{DecodedTime, Decoder};
 use self::emit::Emit;
 use self::encode::Envelope;
 use self::outbox::row::Row;
 use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
-use self::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
 use self::spec::PipelineSpec;
-use self::step::{Batch, BatchId, DeliveryTag, Effect, Event, Message, Step};
+use self::step::{Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
 use self::timers::IdleClock;
-use self::wire::{put_time, put_u64};
 
 /// All state of the agent that matters, and every rule about it. Single-owner,
 /// deterministic: the same inputs at the same times give the same steps, byte
@@ -109,6 +110,9 @@ impl Engine {
 
     /// Takes one input in.
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
+        // What time alone has brought comes first: a device that was silent for
+        // too long was idle before its next message came.
+        self.handle_deadlines(now);
         match event {
             Event::Message(message) => self.handle_message(now, message),
             Event::SessionStarted { resumed } => self.handle_session(resumed),
@@ -121,7 +125,6 @@ impl Engine {
             Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
             Event::Tick => {}
         }
-        self.handle_deadlines(now);
     }
 
     fn handle_session(&mut self, resumed: bool) {
@@ -158,7 +161,7 @@ impl Engine {
             let mut buffer = heapless::String::new();
             let device = stream.spec.device.resolve(&captures, &mut buffer);
             // Copied out of the borrow: at most 128 bytes.
-            Some((index, device.and_then(DeviceName::new)))
+            Some((index, device.and_then(DeviceId::new)))
         });
         let Some((index, device)) = found else {
             // A subscription of before that the broker still holds. Nobody wants it.
@@ -191,7 +194,7 @@ impl Engine {
         false
     }
 
-    fn decode(&mut self, now: Now, index: usize, message: Message<'_>, device: Option<&DeviceName>) {
+    fn decode(&mut self, now: Now, index: usize, message: Message<'_>, device: Option<&DeviceId>) {
         let stream = &mut self.streams[index];
         let Some(device) = device else { return stream.reject(RejectReason::BadDevice) };
         if message.payload.len() > PAYLOAD_BYTES_MAX {
@@ -264,8 +267,12 @@ impl Engine {
         if !self.uplink_up {
             return None;
         }
-        let envelope = Envelope { topic_prefix: &self.spec.topic_prefix, gateway: self.spec.gateway.as_str() };
-        self.outbox.next_batch(&envelope)
+        let envelope = Envelope {
+            topic_prefix: &self.spec.topic_prefix,
+            gateway: self.spec.gateway.as_str(),
+            encoding: self.spec.encoding,
+        };
+        self.outbox.next_batch(envelope)
     }
 
     /// State was lost: what comes now counts under a higher epoch, and windows
@@ -285,73 +292,6 @@ impl Engine {
     /// Queues something that a person should know.
     pub fn raise_alarm(&mut self, now: Now, code: &str, text: &str) {
         self.outbox.alarm(now, code, text);
-    }
-
-    /// Unacknowledged messages of the coming commit.
-    pub fn uncommitted_messages(&self) -> usize {
-        self.acks.len()
-    }
-
-    /// True when a commit would write nothing and acknowledge nothing.
-    pub fn is_committed(&self) -> bool {
-        self.acks.is_empty()
-            && self.outbox.is_committed()
-            && self.redelivery.is_committed()
-            && self.streams.iter().all(Stream::is_committed)
-    }
-
-    /// What has to be made durable, and what may be done then. Changes nothing:
-    /// after a failed commit the same step is made again, with whatever came since.
-    pub fn step(&self, now: Now, writes: Vec<u8>) -> Step {
-        let mut writes = writes;
-        writes.clear();
-        if !self.is_committed() {
-            self.write_page(now, &mut writes);
-        }
-        Step { writes, effects: self.acks.iter().copied().map(Effect::Ack).collect() }
-    }
-
-    fn write_page(&self, now: Now, out: &mut Vec<u8>) {
-        let live = self.idle_clock.read(now.proc);
-        out.push(STATE_VERSION);
-        put_time(out, self.partial_before);
-        self.redelivery.write_changes(out);
-        self.outbox.write_changes(out);
-        for stream in &self.streams {
-            if stream.is_committed() {
-                out.push(0);
-            } else {
-                out.push(1);
-                write_section(out, stream, Extent::Changes, live);
-            }
-        }
-    }
-
-    /// Everything, for a snapshot.
-    pub fn snapshot(&self, now: Now) -> Vec<u8> {
-        let live = self.idle_clock.read(now.proc);
-        let mut out = Vec::with_capacity(64 * 1024);
-        out.push(STATE_VERSION);
-        put_time(&mut out, self.partial_before);
-        self.redelivery.write_all(&mut out);
-        self.outbox.write_all(&mut out);
-        put_u64(&mut out, self.streams.len() as u64);
-        for stream in &self.streams {
-            write_definition(&mut out, stream);
-            write_section(&mut out, stream, Extent::Whole, live);
-        }
-        out
-    }
-
-    /// What a step or snapshot wrote is durable: its rows may be published, its
-    /// messages are no longer waiting.
-    pub fn mark_committed(&mut self) {
-        self.acks.clear();
-        self.redelivery.mark_committed();
-        self.outbox.mark_committed();
-        for stream in &mut self.streams {
-            stream.mark_committed();
-        }
     }
 
     /// Breaks a rule; see [`Canary`].
@@ -376,45 +316,5 @@ impl Engine {
         };
         let values = &self.decoded.values[values.0 as usize..values.1 as usize];
         (&mut self.streams[index], out, values)
-    }
-}
-
-/// A device id on its way from topic to table.
-type DeviceName = DeviceId;
-
-/// What a payload holds, in buffers that are reused.
-#[derive(Default)]
-struct DecodedBatch {
-    records: Vec<DecodedEntry>,
-    values: Vec<(FieldIx, f64)>,
-}
-
-#[derive(Clone, Copy)]
-struct DecodedEntry {
-    time: Result<DecodedTime, RejectReason>,
-    values: (u32, u32),
-    left_out: u32,
-}
-
-impl DecodedBatch {
-    fn clear(&mut self) {
-        self.records.clear();
-        self.values.clear();
-    }
-
-    fn push(&mut self, result: Result<Decoded<'_>, RejectReason>) {
-        let first = self.len();
-        let (time, left_out) = match result {
-            Ok(decoded) => {
-                self.values.extend_from_slice(decoded.values);
-                (Ok(decoded.time), decoded.left_out)
-            }
-            Err(reason) => (Err(reason), 0),
-        };
-        self.records.push(DecodedEntry { time, values: (first, self.len()), left_out });
-    }
-
-    fn len(&self) -> u32 {
-        u32::try_from(self.values.len()).expect("a payload is at most 256 KiB")
     }
 }

@@ -11,12 +11,13 @@ use crate::model::time::{EventTime, Now};
 use super::Engine;
 use super::emit::{Emit, emit_pane};
 use super::fields::FieldTable;
+use super::fire::due_of;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
 use super::snapshot::{self, Definition};
 use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec};
-use super::stream::{Stream, due_of};
+use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
 use super::wire::Damaged;
@@ -33,10 +34,9 @@ impl Engine {
         engine.redelivery = Redelivery::default();
         engine.redelivery.read(&mut reader)?;
         engine.outbox = Outbox::read_all(&mut reader, spec.outbox_bytes_max)?;
-        let template = spec.streams.first();
         for _ in 0..reader.u64()? {
             let definition = snapshot::read_definition(&mut reader)?;
-            let mut stream = Stream::new(spec_of(definition, spec).or(template.cloned()).ok_or(Damaged)?);
+            let mut stream = Stream::new(spec_of(definition, spec).ok_or(Damaged)?);
             stream.fields = FieldTable::default();
             snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
             engine.streams.push(stream);
@@ -97,8 +97,8 @@ impl Engine {
 /// The spec under which stored state is read: the definition of then, and
 /// whatever else the stream has today.
 fn spec_of(definition: Definition, spec: &PipelineSpec) -> Option<StreamSpec> {
-    let today = spec.streams.iter().find(|stream| stream.name == definition.name).or(spec.streams.first())?;
-    let mut then = today.clone();
+    let today = spec.streams.iter().find(|stream| stream.name == definition.name);
+    let mut then = today.cloned().or_else(|| StreamSpec::retired(&definition.name))?;
     then.name = definition.name;
     then.windows = definition.windows;
     then.watermark.scope = definition.scope;

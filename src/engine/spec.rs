@@ -6,6 +6,7 @@ use crate::model::time::{EventTime, Span};
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::aggregate::Kind as AggregateKind;
+use super::encode::Encoding;
 
 /// Everything the engine needs to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub struct PipelineSpec {
     pub gateway: Name,
     /// Prefix of the outgoing topics; `tidegate` by default.
     pub topic_prefix: String,
+    /// How batches are written.
+    pub encoding: Encoding,
     /// Bytes that the outbox may hold. Full: the oldest records of the lowest
     /// lane make room and are counted as evicted.
     pub outbox_bytes_max: usize,
@@ -178,6 +181,27 @@ pub enum LatePolicy {
     SideOutput,
     /// It is counted and dropped.
     Drop,
+}
+
+impl StreamSpec {
+    /// A stream that is configured no more: no topic reaches it, its windows are
+    /// yet to be set. `None` never happens with a checked name.
+    pub(super) fn retired(name: &Name) -> Option<StreamSpec> {
+        let topic = TopicPattern::parse("retired").ok()?;
+        Some(StreamSpec {
+            name: name.clone(),
+            device: DeviceTemplate::parse("retired", &topic).ok()?,
+            topic,
+            format: FormatSpec::Json(FieldsSpec::All),
+            time: TimeSpec::Receive,
+            watermark: WatermarkSpec { disorder: Span::ZERO, idle_timeout: None, scope: Scope::Device },
+            on_idle: OnIdle::Hold,
+            max_future: None,
+            min_time: None,
+            devices_max: 1,
+            windows: Vec::new(),
+        })
+    }
 }
 
 impl TimeFormat {

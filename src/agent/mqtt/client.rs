@@ -24,6 +24,7 @@ use rumqttc::mqttbytes::v4::{
 
 pub use self::publisher::Publisher;
 pub use self::subscriber::{Received, Subscriber};
+use crate::agent::clock;
 
 mod publisher;
 mod subscriber;
@@ -122,14 +123,14 @@ impl Connection {
     fn greet(stream: TcpStream, spec: &ClientSpec) -> Result<(Connection, bool), ClientError> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(ANSWER_WITHIN))?;
-        let mut connection = Connection { stream, inbound: BytesMut::new(), heard: now(), asked: false };
+        let mut connection = Connection { stream, inbound: BytesMut::new(), heard: clock::instant(), asked: false };
         let mut connect = Connect::new(spec.client_id.clone());
         connect.clean_session = spec.clean;
         // Three questions may go unanswered before the broker gives us up.
         connect.keep_alive = u16::try_from(PING_AFTER.as_secs() * 3).expect("half a minute");
         connection.send(&Packet::Connect(connect))?;
-        let deadline = now() + ANSWER_WITHIN;
-        while now() < deadline {
+        let deadline = clock::instant() + ANSWER_WITHIN;
+        while clock::instant() < deadline {
             match connection.receive(ANSWER_WITHIN)? {
                 Some(Incoming::ConnAck { code: ConnectReturnCode::Success, resumed }) => {
                     return Ok((connection, resumed));
@@ -162,14 +163,14 @@ impl Connection {
 
     /// The next packet; `None` when none came within `wait`.
     fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, ClientError> {
-        let deadline = now() + wait;
+        let deadline = clock::instant() + wait;
         loop {
             match Packet::read(&mut self.inbound, PACKET_BYTES_MAX) {
                 Ok(packet) => return Ok(Some(incoming(packet))),
                 Err(mqttbytes::Error::InsufficientBytes(_)) => {}
                 Err(error) => return Err(error.into()),
             }
-            let left = deadline.saturating_duration_since(now());
+            let left = deadline.saturating_duration_since(clock::instant());
             if !self.read_some(left)? && left.is_zero() {
                 return Ok(None);
             }
@@ -184,7 +185,7 @@ impl Connection {
             Ok(0) => return Err(ClientError::Closed),
             Ok(len) => {
                 self.inbound.extend_from_slice(&chunk[..len]);
-                self.heard = now();
+                self.heard = clock::instant();
                 self.asked = false;
                 return Ok(true);
             }
@@ -192,10 +193,10 @@ impl Connection {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }
-        if now() >= self.heard + PING_AFTER * 2 && self.asked {
+        if clock::instant() >= self.heard + PING_AFTER * 2 && self.asked {
             return Err(ClientError::Silent);
         }
-        if now() >= self.heard + PING_AFTER && !self.asked {
+        if clock::instant() >= self.heard + PING_AFTER && !self.asked {
             self.asked = true;
             self.send(&Packet::PingReq)?;
         }
@@ -220,9 +221,4 @@ fn incoming(packet: Packet) -> Incoming {
         | Packet::PingResp
         | Packet::Disconnect => Incoming::Other,
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "socket deadlines of a blocking client; nothing of the engine runs here")]
-fn now() -> Instant {
-    Instant::now()
 }

@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::agent::clock;
+
 use super::files;
 
 /// Databases kept. More would fill a small disk; the oldest goes first.
 const KEPT_MAX: usize = 3;
 const NAME: &str = "quarantine";
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a name for people, decided once when damage was found; nothing depends on it"
-)]
+/// A name for people, decided once when damage was found; nothing depends on it.
 fn time() -> String {
-    jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
+    let now = jiff::Timestamp::from_millisecond(clock::wall().as_millis()).unwrap_or_default();
+    now.strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 /// Moves the directory `damaged` to `dir/quarantine/<time>`, in one step, and

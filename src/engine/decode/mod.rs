@@ -4,6 +4,7 @@
 //! finds it, from buffers that it keeps. Bad input is a counted reason, never an
 //! error that stops anything.
 
+pub(in crate::engine) mod batch;
 mod json;
 pub mod pointer;
 mod scan;

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use rumqttc::mqttbytes::QoS;
 use rumqttc::mqttbytes::v4::{Packet, Publish};
 
-use super::{ClientError, ClientSpec, Connection, Incoming, PUBLISH_WINDOW, now};
+use crate::agent::clock;
+
+use super::{ClientError, ClientSpec, Connection, Incoming, PUBLISH_WINDOW};
 
 /// Between two attempts to connect.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
@@ -73,13 +75,13 @@ impl Publisher {
 
     /// Waits until fewer than `len` messages are unacknowledged, connected.
     fn drain_below(&mut self, len: usize, wait: Duration) -> Result<(), ClientError> {
-        let deadline = now() + wait;
+        let deadline = clock::instant() + wait;
         loop {
             match self.take_acks(len, deadline) {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     self.connection = None;
-                    if now() >= deadline {
+                    if clock::instant() >= deadline {
                         return Err(error);
                     }
                     std::thread::park_timeout(RETRY_AFTER);
@@ -98,7 +100,7 @@ impl Publisher {
         }
         let Some(connection) = &mut self.connection else { return Err(ClientError::Closed) };
         while self.unacked.len() >= len {
-            match connection.receive(deadline.saturating_duration_since(now()))? {
+            match connection.receive(deadline.saturating_duration_since(clock::instant()))? {
                 Some(Incoming::PubAck(packet)) => self.unacked.retain(|publish| publish.pkid != packet),
                 Some(Incoming::Publish(_) | Incoming::SubAck(_) | Incoming::ConnAck { .. } | Incoming::Other) => {}
                 None => return Err(ClientError::Silent),

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use rumqttc::mqttbytes::v4::{Packet, SubscribeReasonCode};
 
-use super::{ClientError, ClientSpec, Connection, Incoming, Message, now};
+use crate::agent::clock;
+
+use super::{ClientError, ClientSpec, Connection, Incoming, Message};
 
 /// Between two attempts to connect.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
@@ -55,9 +57,9 @@ impl Subscriber {
         let Some(connection) = &mut self.connection else {
             return self.connect(wait);
         };
-        let deadline = now() + wait;
+        let deadline = clock::instant() + wait;
         loop {
-            match connection.receive(deadline.saturating_duration_since(now()))? {
+            match connection.receive(deadline.saturating_duration_since(clock::instant()))? {
                 Some(Incoming::Publish(publish)) => {
                     let tag = (publish.pkid != 0).then_some((self.number, publish.pkid));
                     return Ok(Received::Message(Message {

@@ -1,0 +1,79 @@
+//! What a commit covers: the page, the acknowledgements, and what is over once
+//! both are durable.
+
+use crate::model::time::Now;
+
+use super::Engine;
+use super::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
+use super::step::{Effect, Step};
+use super::stream::Stream;
+use super::wire::{put_time, put_u64};
+
+impl Engine {
+    /// Unacknowledged messages of the coming commit.
+    pub fn uncommitted_messages(&self) -> usize {
+        self.acks.len()
+    }
+
+    /// True when a commit would write nothing and acknowledge nothing.
+    pub fn is_committed(&self) -> bool {
+        self.acks.is_empty()
+            && self.outbox.is_committed()
+            && self.redelivery.is_committed()
+            && self.streams.iter().all(Stream::is_committed)
+    }
+
+    /// What has to be made durable, and what may be done then. Changes nothing:
+    /// after a failed commit the same step is made again, with whatever came since.
+    pub fn step(&self, now: Now, writes: Vec<u8>) -> Step {
+        let mut writes = writes;
+        writes.clear();
+        if !self.is_committed() {
+            self.write_page(now, &mut writes);
+        }
+        Step { writes, effects: self.acks.iter().copied().map(Effect::Ack).collect() }
+    }
+
+    fn write_page(&self, now: Now, out: &mut Vec<u8>) {
+        let live = self.idle_clock.read(now.proc);
+        out.push(STATE_VERSION);
+        put_time(out, self.partial_before);
+        self.redelivery.write_changes(out);
+        self.outbox.write_changes(out);
+        for stream in &self.streams {
+            if stream.is_committed() {
+                out.push(0);
+            } else {
+                out.push(1);
+                write_section(out, stream, Extent::Changes, live);
+            }
+        }
+    }
+
+    /// Everything, for a snapshot.
+    pub fn snapshot(&self, now: Now) -> Vec<u8> {
+        let live = self.idle_clock.read(now.proc);
+        let mut out = Vec::with_capacity(64 * 1024);
+        out.push(STATE_VERSION);
+        put_time(&mut out, self.partial_before);
+        self.redelivery.write_all(&mut out);
+        self.outbox.write_all(&mut out);
+        put_u64(&mut out, self.streams.len() as u64);
+        for stream in &self.streams {
+            write_definition(&mut out, stream);
+            write_section(&mut out, stream, Extent::Whole, live);
+        }
+        out
+    }
+
+    /// What a step or snapshot wrote is durable: its rows may be published, its
+    /// messages are no longer waiting.
+    pub fn mark_committed(&mut self) {
+        self.acks.clear();
+        self.redelivery.mark_committed();
+        self.outbox.mark_committed();
+        for stream in &mut self.streams {
+            stream.mark_committed();
+        }
+    }
+}
