@@ -77,6 +77,8 @@ pub enum Effect {
     New,
     /// It had been applied before.
     Repeat,
+    /// A different record had been applied under the same identity; that one stands.
+    Conflict,
     /// A newer revision is held already.
     Superseded,
     /// Its id has been replaced.
@@ -188,6 +190,7 @@ impl Receiver {
         };
         match effect {
             Effect::Repeat => self.counts.repeats += 1,
+            Effect::Conflict => self.counts.conflicts += 1,
             Effect::Superseded | Effect::Dead => self.counts.superseded += 1,
             Effect::New => {}
         }
@@ -212,8 +215,7 @@ impl Receiver {
             match (pane.epoch, pane.rev).cmp(&(held.epoch, held.rev)) {
                 core::cmp::Ordering::Less => return Effect::Superseded,
                 core::cmp::Ordering::Equal => {
-                    self.counts.conflicts += u64::from(held.record != pane.record);
-                    return Effect::Repeat;
+                    return if held.record == pane.record { Effect::Repeat } else { Effect::Conflict };
                 }
                 core::cmp::Ordering::Greater => {}
             }
@@ -224,8 +226,7 @@ impl Receiver {
 
     fn once(&mut self, key: OnceKey, record: &Value) -> Effect {
         if let Some(held) = self.others.get(&key) {
-            self.counts.conflicts += u64::from(held != record);
-            return Effect::Repeat;
+            return if held == record { Effect::Repeat } else { Effect::Conflict };
         }
         self.others.insert(key, record.clone());
         Effect::New
