@@ -76,7 +76,11 @@ impl Engine {
                 Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
             drain_undefined(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
-                streams[target] = Some(fitted(old, wanted.clone()));
+                let names = old.fields.names().to_vec();
+                let stream = fitted(old, wanted.clone());
+                // Pages refer to fields by number, under the snapshot's names.
+                changed |= stream.fields.names() != names;
+                streams[target] = Some(stream);
             }
         }
         changed |= streams.iter().any(Option::is_none);
