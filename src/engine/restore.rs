@@ -91,8 +91,12 @@ impl Engine {
             .collect();
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
         self.spec = spec;
+        let mut out =
+            Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
         for stream in &mut self.streams {
             rearm(stream);
+            fire_overtaken(&mut out, stream);
+            changed |= !stream.is_committed();
         }
         changed
     }
@@ -220,4 +224,12 @@ fn rearm(stream: &mut Stream) {
         }
     }
     stream.mark_committed();
+}
+
+/// Fires what a watermark of a wider scope has passed already. Nothing else
+/// would: a window fires when a watermark rises, and this one has risen.
+fn fire_overtaken(out: &mut Emit<'_>, stream: &mut Stream) {
+    for slot in stream.all_slots() {
+        stream.fire_passed(out, slot);
+    }
 }
