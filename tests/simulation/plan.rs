@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub ids: PacketIds,
     pub session: SessionLoss,
     pub faults: Faults,
+    /// The configuration changes now and then, in ways that change no result.
+    pub reconfigures: bool,
 }
 
 /// How the broker numbers its messages.
@@ -99,6 +101,25 @@ impl Plan {
                 full_disk: !calm && rng.chance(3),
                 cloud_outages: !calm && !rng.chance(4),
             },
+            reconfigures: rng.chance(3),
+        }
+    }
+
+    /// Another order of windows and fields, and perhaps a field that nobody sends.
+    pub(crate) fn reorder(&mut self, rng: &mut Rng) {
+        for stream in &mut self.spec.streams {
+            if rng.chance(2) {
+                stream.windows.reverse();
+            }
+            let FormatSpec::Json(FieldsSpec::Named(fields)) = &mut stream.format else { continue };
+            fields.retain(|(name, _)| name.as_str() != "x");
+            if rng.chance(2) {
+                fields.reverse();
+            }
+            if rng.chance(2) {
+                let place = as_len(rng.below(3));
+                fields.insert(place, (name("x"), "/x".to_owned()));
+            }
         }
     }
 
