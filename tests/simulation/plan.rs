@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub faults: Faults,
     /// The configuration changes now and then, in ways that change no result.
     pub reconfigures: bool,
+    /// The cloud's acknowledgements overtake each other.
+    pub acks_out_of_order: bool,
 }
 
 /// How the broker numbers its messages.
@@ -70,7 +72,11 @@ impl Plan {
         let spec = PipelineSpec {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
-            outbox_bytes_max: if rng.chance(4) { as_len(rng.between(1_500, 9_000)) } else { 1 << 30 },
+            outbox_bytes_max: if rng.chance(4) {
+                as_len(pick(&mut rng, &[400, 900, 2_000, 5_000, 9_000]))
+            } else {
+                1 << 30
+            },
             streams: (0..streams).map(|index| stream(&mut rng, index, idle_allowed)).collect(),
             commit: CommitSpec {
                 interval: Span::from_millis(pick(&mut rng, &[1, 20, 200, 1_000])),
@@ -102,6 +108,7 @@ impl Plan {
                 cloud_outages: !calm && !rng.chance(4),
             },
             reconfigures: rng.chance(3),
+            acks_out_of_order: rng.chance(3),
         }
     }
 
