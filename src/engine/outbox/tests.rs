@@ -70,7 +70,7 @@ fn an_eviction_behind_a_gap_under_way_is_done_again_in_the_same_way() {
     outbox.mark_committed();
     let mut snapshot = Vec::new();
     outbox.write_all(&mut snapshot);
-    let batch = outbox.next_batch(&ENVELOPE).map(|batch| (batch.topic, batch.records));
+    let batch = outbox.next_batch(ENVELOPE).map(|batch| (batch.topic, batch.records));
     assert_eq!(batch, Some(("t/gw/data/live".to_owned(), 1)), "the gap alone: `row 1` comes before `row 2`");
     push(&mut outbox, LaneKind::Alarm, "urgent");
     assert_eq!(outbox.ledger(LaneKind::Live).evicted, 2);
