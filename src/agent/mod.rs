@@ -175,7 +175,7 @@ fn ingest_spec(config: &Config) -> IngestSpec {
 
 fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
     let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
-    push_escaped(&mut status_topic, &identity.gateway);
+    push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
     status_topic.push_str("/status");
     UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will(), retry_max: WAIT_MAX }
 }

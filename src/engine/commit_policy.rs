@@ -32,6 +32,8 @@ pub struct CommitPolicy {
     first_change: Option<ProcTime>,
     last_message: ProcTime,
     messages: usize,
+    /// Something that must not wait.
+    urgent: bool,
     /// A commit that the interval forced after a long silence: how many messages
     /// it acknowledged, and when.
     stall: Option<(usize, ProcTime)>,
@@ -48,6 +50,7 @@ impl CommitPolicy {
             first_change: None,
             last_message: ProcTime::default(),
             messages: 0,
+            urgent: false,
             stall: None,
             stalls_in_row: (0, 0),
             retry_at: None,
@@ -57,6 +60,12 @@ impl CommitPolicy {
     /// Something changed that has to be made durable.
     pub fn handle_change(&mut self, now: ProcTime) {
         self.first_change.get_or_insert(now);
+    }
+
+    /// Something changed that has to be durable before more comes in.
+    pub fn handle_urgent(&mut self, now: ProcTime) {
+        self.handle_change(now);
+        self.urgent = true;
     }
 
     /// A message was taken in that waits for its acknowledgement.
@@ -88,7 +97,7 @@ impl CommitPolicy {
         if let Some(retry_at) = self.retry_at {
             return Some(retry_at);
         }
-        if self.messages >= COMMIT_MESSAGES_MAX {
+        if self.urgent || self.messages >= COMMIT_MESSAGES_MAX {
             return Some(first);
         }
         let by_interval = first + self.interval;
@@ -113,6 +122,7 @@ impl CommitPolicy {
         self.window = self.window.max(self.messages.min(COMMIT_MESSAGES_MAX));
         self.first_change = None;
         self.messages = 0;
+        self.urgent = false;
         self.retry_at = None;
     }
 

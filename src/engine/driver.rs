@@ -83,10 +83,12 @@ impl<S: Store> Driver<S> {
             commits: 0,
             snapshots: 0,
         };
-        if driver.snapshot_needed
-            && let Err(error) = driver.take_snapshot(now)
-        {
-            driver.note_failure(now, &error);
+        if driver.snapshot_needed {
+            match driver.take_snapshot(now) {
+                // Else the first page would do the epoch and the alarms again.
+                Ok(()) => driver.engine.mark_committed(),
+                Err(error) => driver.note_failure(now, &error),
+            }
         }
         Ok(driver)
     }
@@ -95,7 +97,11 @@ impl<S: Store> Driver<S> {
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
         let unacknowledged = self.engine.uncommitted_messages();
         self.engine.handle(now, event);
-        if self.engine.uncommitted_messages() > unacknowledged {
+        if matches!(event, Event::SessionStarted { resumed: false }) && !self.engine.is_committed() {
+            // The packet ids of the old session are forgotten. If a crash brought
+            // them back, a message of the new one could pass for one of the old.
+            self.policy.handle_urgent(now.proc);
+        } else if self.engine.uncommitted_messages() > unacknowledged {
             self.policy.handle_message(now.proc);
         } else if !self.engine.is_committed() {
             self.policy.handle_change(now.proc);
@@ -123,7 +129,8 @@ impl<S: Store> Driver<S> {
 
     /// When [`Driver::advance`] next has something to do without a new input.
     pub fn next_deadline(&self) -> Option<ProcTime> {
-        let snapshot = self.snapshot_at.filter(|_| self.failure.is_none());
+        // While changes wait, their commit comes first.
+        let snapshot = self.snapshot_at.filter(|_| self.failure.is_none() && self.policy.next_deadline().is_none());
         [self.engine.next_deadline(), self.policy.next_deadline(), snapshot].into_iter().flatten().min()
     }
 
@@ -208,17 +215,22 @@ impl<S: Store> Driver<S> {
     }
 
     fn snapshot_is_due(&self, now: ProcTime) -> bool {
-        // Not while changes wait: they would have to be written twice.
+        // Not while changes wait: the page after it would do them a second time.
         (self.store.wants_snapshot() || self.snapshot_at.is_some_and(|at| at <= now))
-            && self.policy.next_deadline().is_none_or(|at| at > now)
+            && self.policy.next_deadline().is_none()
     }
 
     /// A snapshot holds everything, so that nothing waits for a commit behind it
-    /// but the acknowledgements.
+    /// but the acknowledgements. Whoever takes one while changes wait marks them
+    /// as committed.
     fn take_snapshot(&mut self, now: Now) -> Result<(), StoreError> {
         let state = self.engine.snapshot(now);
         self.store.snapshot(&state)?;
-        self.store.witness(self.engine.outbox().epoch())?;
+        if let Err(error) = self.store.witness(self.engine.outbox().epoch()) {
+            // The snapshot is durable all the same: to call it failed would have
+            // the changes in it written a second time.
+            tracing::warn!(%error, "a roll-back of the storage would not be noticed");
+        }
         self.snapshot_needed = false;
         self.snapshot_at = None;
         self.snapshots += 1;
@@ -282,3 +294,6 @@ fn replay(pipeline: &PipelineSpec, snapshot: Option<&[u8]>, pages: &[Vec<u8>]) -
     });
     restored.unwrap_or_else(|| Engine::new(pipeline.clone()))
 }
+
+#[cfg(test)]
+mod tests;

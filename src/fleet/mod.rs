@@ -46,7 +46,7 @@ pub struct FleetSpec {
     pub gap: Option<Gap>,
     /// One device falls silent for good.
     pub silent: Option<Silent>,
-    /// Now and then a reading arrives much later.
+    /// Now and then a reading arrives much later; never after `duration`.
     pub stragglers: Option<Stragglers>,
     /// One more reading per device (not of the silent one), this long after
     /// `duration`: it moves the watermark past every window before it.
@@ -185,6 +185,7 @@ impl Fleet {
         let mut delay = Span::from_millis(device.rng.between(0, self.spec.disorder.as_millis()));
         if let Some(stragglers) = self.spec.stragglers
             && device.rng.chance(stragglers.one_in)
+            && event + stragglers.delay < self.spec.duration
         {
             delay = stragglers.delay;
         }

@@ -77,6 +77,8 @@ pub enum Effect {
     New,
     /// It had been applied before.
     Repeat,
+    /// A different record had been applied under the same identity; that one stands.
+    Conflict,
     /// A newer revision is held already.
     Superseded,
     /// Its id has been replaced.
@@ -188,6 +190,7 @@ impl Receiver {
         };
         match effect {
             Effect::Repeat => self.counts.repeats += 1,
+            Effect::Conflict => self.counts.conflicts += 1,
             Effect::Superseded | Effect::Dead => self.counts.superseded += 1,
             Effect::New => {}
         }
@@ -212,8 +215,7 @@ impl Receiver {
             match (pane.epoch, pane.rev).cmp(&(held.epoch, held.rev)) {
                 core::cmp::Ordering::Less => return Effect::Superseded,
                 core::cmp::Ordering::Equal => {
-                    self.counts.conflicts += u64::from(held.record != pane.record);
-                    return Effect::Repeat;
+                    return if held.record == pane.record { Effect::Repeat } else { Effect::Conflict };
                 }
                 core::cmp::Ordering::Greater => {}
             }
@@ -224,8 +226,7 @@ impl Receiver {
 
     fn once(&mut self, key: OnceKey, record: &Value) -> Effect {
         if let Some(held) = self.others.get(&key) {
-            self.counts.conflicts += u64::from(held != record);
-            return Effect::Repeat;
+            return if held == record { Effect::Repeat } else { Effect::Conflict };
         }
         self.others.insert(key, record.clone());
         Effect::New
@@ -269,7 +270,11 @@ impl Receiver {
 
 fn parse(payload: &[u8]) -> Result<(LaneKey, Vec<(Head, Value)>), Refused> {
     let malformed = |error: serde_json::Error| Refused::Malformed(error.to_string());
-    let envelope: Envelope = serde_json::from_slice(payload).map_err(malformed)?;
+    let envelope: Envelope = match payload.first() {
+        // A CBOR map; JSON starts with `{`.
+        Some(0xa0..=0xbf) => serde_cbor::from_slice(payload).map_err(|error| Refused::Malformed(error.to_string()))?,
+        Some(_) | None => serde_json::from_slice(payload).map_err(malformed)?,
+    };
     if envelope.v != VERSION {
         return Err(Refused::Version(envelope.v));
     }

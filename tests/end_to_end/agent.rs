@@ -99,7 +99,7 @@ pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
     status["engine"]["streams"][0]["ledger"][name].as_u64().unwrap_or(0)
 }
 
-/// Commits are frequent, so that kills meet every phase of them. No device
+/// Commits and snapshots are frequent, so that kills meet every phase of them. No device
 /// falls idle, so that panes depend on the readings alone.
 fn config(dir: &Path, devices: u16, cloud: u16) -> String {
     let dir = dir.display();
@@ -116,6 +116,7 @@ broker = "mqtt://127.0.0.1:{cloud}"
 [storage]
 path = "{dir}/state"
 commit_interval = "50ms"
+snapshot_interval = "400ms"
 
 [control]
 socket = "{dir}/control.sock"

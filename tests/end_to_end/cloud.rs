@@ -65,6 +65,14 @@ impl Cloud {
                     self.statuses.push(serde_json::from_slice(&message.payload).expect("a status is JSON"));
                 } else {
                     let applied = self.receiver.handle_message(&message.payload).expect("the contract is kept");
+                    for one in applied.iter().filter(|one| one.effect == Effect::Conflict) {
+                        let held = self.receiver.panes().find(|(id, _)| one.record["id"] == *id);
+                        println!(
+                            "conflict: {}\n   holds: {:?}",
+                            one.record,
+                            held.map(|(_, record)| record.to_string())
+                        );
+                    }
                     self.log.extend(applied.into_iter().filter(|one| one.effect == Effect::New).map(|one| one.record));
                 }
                 self.subscriber.ack(&message);

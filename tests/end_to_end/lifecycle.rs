@@ -46,6 +46,28 @@ fn the_last_will_says_offline_after_a_kill() {
     scene.cloud.wait_until("an online status again", |cloud| state(cloud) == Some("online"));
 }
 
+#[test]
+fn a_retained_reading_counts_once_however_often_the_agent_subscribes_again() {
+    let deliveries = fleet(11, 5, 60);
+    let mut scene = Scene::start();
+    let mut sent = 0;
+    for part in deliveries.chunks(deliveries.len() / 3) {
+        for delivery in part {
+            scene.publish_retained(delivery);
+        }
+        scene.flush();
+        sent += part.len();
+        scene.wait_for_received(sent);
+        // Each process subscribes anew, and the broker repeats what it remembers.
+        scene.agent.kill();
+        scene.agent.start();
+    }
+    scene.wait_for_panes(5 * 12);
+    scene.wait_for_accepted(sent);
+    assert_exact(&scene.cloud, &deliveries);
+    scene.cloud.assert_contract();
+}
+
 fn state(cloud: &crate::cloud::Cloud) -> Option<&str> {
     cloud.statuses.last().and_then(|status| status["state"].as_str())
 }

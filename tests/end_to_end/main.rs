@@ -10,11 +10,13 @@
 
 mod agent;
 mod broker;
+mod chaos;
 mod cloud;
 mod exact;
 mod garbage;
 mod kill;
 mod lifecycle;
 mod outages;
+mod proxy;
 mod receive;
 mod scene;

@@ -13,6 +13,7 @@ use tidegate::model::time::{EventTime, Span};
 use crate::agent::Agent;
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
+use crate::proxy::Proxy;
 
 /// Size of the windows in all tests.
 pub(crate) const WINDOW: Span = Span::from_secs(5);
@@ -33,6 +34,10 @@ pub(crate) struct Scene {
     pub(crate) cloud_broker: Broker,
     pub(crate) agent: Agent,
     pub(crate) cloud: Cloud,
+    /// Between the agent and the devices' broker.
+    pub(crate) wire: Proxy,
+    /// Between the agent and the cloud's broker.
+    pub(crate) uplink_wire: Proxy,
     publisher: Publisher,
     /// Holds the agent's configuration and state.
     _dir: TempDir,
@@ -48,11 +53,22 @@ impl Scene {
     pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
         let cloud_broker = Broker::start(PERSISTENT);
         let dir = tempfile::tempdir().unwrap();
-        let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port);
+        let wire = Proxy::start(devices.port);
+        let uplink_wire = Proxy::start(cloud_broker.port);
+        let mut agent = Agent::new(dir.path(), wire.port, uplink_wire.port);
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
         let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };
-        let scene = Scene { devices, cloud_broker, agent, cloud, publisher: Publisher::new(spec), _dir: dir };
+        let scene = Scene {
+            devices,
+            cloud_broker,
+            agent,
+            cloud,
+            wire,
+            uplink_wire,
+            publisher: Publisher::new(spec),
+            _dir: dir,
+        };
         scene.wait_for_subscriptions(1);
         scene
     }
@@ -76,6 +92,12 @@ impl Scene {
         self.publisher.publish(topic, payload, WAIT_MAX).expect("the devices' broker takes messages");
     }
 
+    /// As a device that wants its last reading to be remembered.
+    pub(crate) fn publish_retained(&mut self, delivery: &Delivery) {
+        let (topic, payload) = (&delivery.topic, &delivery.payload);
+        self.publisher.publish_retained(topic, payload, WAIT_MAX).expect("the devices' broker takes messages");
+    }
+
     /// Until the devices' broker has taken everything.
     pub(crate) fn flush(&mut self) {
         self.publisher.flush(WAIT_MAX).expect("the devices' broker takes messages");
@@ -88,11 +110,27 @@ impl Scene {
 
     /// The agent's own word on how many records of the stream it has received.
     pub(crate) fn wait_for_received(&mut self, count: usize) {
+        self.wait_for_ledger("received", count);
+    }
+
+    /// Its own word on how many it has taken into windows.
+    pub(crate) fn wait_for_accepted(&mut self, count: usize) {
+        self.wait_for_ledger("accepted", count);
+    }
+
+    fn wait_for_ledger(&mut self, name: &str, count: usize) {
         let agent = &mut self.agent;
-        self.cloud.wait_until(&format!("{count} records received"), |_| {
-            agent.status().is_some_and(|status| crate::agent::ledger(&status, "received") >= count as u64)
+        self.cloud.wait_until(&format!("{count} records {name}"), |_| {
+            agent.status().is_some_and(|status| crate::agent::ledger(&status, name) >= count as u64)
         });
     }
+}
+
+/// The seed of a run; printed, so that a failure names it.
+pub(crate) fn seed(fixed: u64) -> u64 {
+    let seed = std::env::var("E2E_SEED").map_or(fixed, |text| text.parse().expect("E2E_SEED is a number"));
+    println!("E2E_SEED={seed}");
+    seed
 }
 
 /// Polls what nothing can signal.

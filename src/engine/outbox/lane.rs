@@ -28,6 +28,9 @@ pub(super) struct Entry {
     pub seq: u64,
     /// Its place in the order over all lanes.
     pub order: u64,
+    /// The order of the row with which its bytes become durable: its own, or for
+    /// a gap that of the row which made it necessary.
+    pub written: u64,
     /// See [`Progress`].
     pub progress: Progress,
     block: u64,
@@ -78,6 +81,7 @@ impl Lane {
             epoch,
             seq,
             order,
+            written: order,
             progress: Progress::Queued,
             block: number,
             start: u32::try_from(start).expect("a block is small"),
@@ -144,7 +148,8 @@ impl Lane {
     }
 
     /// Puts another row in the place of one, under the same numbers.
-    pub(super) fn replace(&mut self, index: usize, row: &[u8]) {
+    pub(super) fn replace(&mut self, index: usize, row: &[u8], written: u64) {
+        self.entries[index].written = written;
         let old = self.entries[index];
         if row.len() <= old.len() {
             let place = self.place_of(&old);
@@ -155,7 +160,7 @@ impl Lane {
         }
         self.push(old.epoch, old.seq, old.order, |out| out.extend_from_slice(row));
         let moved = self.entries.pop_back().expect("just pushed");
-        self.entries[index] = Entry { progress: old.progress, ..moved };
+        self.entries[index] = Entry { progress: old.progress, written, ..moved };
         self.release(&old);
     }
 

@@ -241,10 +241,14 @@ impl Outbox {
         };
         self.scratch.clear();
         row::write_gap(&mut self.scratch, &gap);
-        lane.replace(index, &self.scratch);
+        // Evictions happen in a push: the newest row is the cause of this one.
+        lane.replace(index, &self.scratch, self.next_order.saturating_sub(1));
         if let Some((before, _)) = wider {
             lane.remove(before);
         }
         self.ledger[kind as usize].evicted += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::lane::Progress;
 use super::row::{self, Row};
 use super::{LaneKind, Outbox, state};
-use crate::engine::encode::{self, Envelope};
+use crate::engine::encode::Envelope;
 use crate::engine::step::{Batch, BatchId};
 use crate::engine::wire::put_u64;
 use crate::model::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UPLINK_WINDOW};
@@ -28,15 +28,28 @@ struct Sent {
     last_seq: u64,
 }
 
+/// The lanes that share one order: a device's results are in all of them.
+const ORDERED: [LaneKind; 3] = [LaneKind::Live, LaneKind::Update, LaneKind::Backlog];
+
+/// The first row of a lane that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    order: u64,
+    /// It may be published. A gap stands at its old place in the order, and may
+    /// not before the eviction is durable: after a crash the row is back.
+    durable: bool,
+}
+
 impl Outbox {
     /// The next batch to publish, marked as in flight. `None` when the window is
     /// full or nothing durable waits.
-    pub fn next_batch(&mut self, envelope: &Envelope<'_>) -> Option<Batch> {
+    pub fn next_batch(&mut self, envelope: Envelope<'_>) -> Option<Batch> {
         if self.in_flight.batches.len() >= UPLINK_WINDOW {
             return None;
         }
         let kind = self.next_lane()?;
         let order_end = self.order_end(kind);
+        let durable = self.durable_order;
         let lane = &mut self.lanes[kind as usize];
         let first = lane.first_queued()?;
         let epoch = lane.entries()[first].epoch;
@@ -45,6 +58,7 @@ impl Outbox {
             bytes += entry.len();
             entry.progress == Progress::Queued
                 && entry.epoch == epoch
+                && entry.written < durable
                 && entry.order < order_end
                 && (bytes <= BATCH_BYTES_MAX || bytes == entry.len())
         });
@@ -54,7 +68,7 @@ impl Outbox {
             let row = row::read(lane.row(entry)).expect("rows are written by the outbox");
             (entry.seq, row)
         });
-        let payload = encode::json::envelope(envelope, epoch, kind, rows);
+        let payload = envelope.payload(epoch, kind, rows);
         let (first_seq, last_seq) = (lane.entries()[first].seq, lane.entries()[past - 1].seq);
         for index in first..past {
             *lane.progress_mut(index) = Progress::InFlight;
@@ -111,41 +125,40 @@ impl Outbox {
 
     /// Alarms first; `late` in turns with the lanes that share one order.
     fn next_lane(&mut self) -> Option<LaneKind> {
-        let mut ready = [None; LaneKind::ALL.len()];
+        let mut waiting = [None; LaneKind::ALL.len()];
         for kind in LaneKind::ALL {
-            ready[kind as usize] = self.first_durable(kind);
+            waiting[kind as usize] = self.first_waiting(kind);
         }
-        if ready[LaneKind::Alarm as usize].is_some() {
+        let durable = |kind: LaneKind| waiting[kind as usize].is_some_and(|first: Waiting| first.durable);
+        if durable(LaneKind::Alarm) {
             return Some(LaneKind::Alarm);
         }
-        let ordered = [LaneKind::Live, LaneKind::Update, LaneKind::Backlog]
+        let ordered = ORDERED
             .into_iter()
-            .filter_map(|kind| Some((ready[kind as usize]?, kind)))
+            .filter_map(|kind| Some((waiting[kind as usize]?.order, kind)))
             .min()
-            .map(|(_, kind)| kind);
-        let late = ready[LaneKind::Late as usize].map(|_| LaneKind::Late);
+            .map(|(_, kind)| kind)
+            .filter(|kind| durable(*kind));
+        let late = Some(LaneKind::Late).filter(|kind| durable(*kind));
         if self.in_flight.late_had_its_turn { ordered.or(late) } else { late.or(ordered) }
     }
 
-    /// The order of the first row that waits and is durable.
-    fn first_durable(&mut self, kind: LaneKind) -> Option<u64> {
-        let durable = self.durable_order;
+    /// The first row that waits.
+    fn first_waiting(&mut self, kind: LaneKind) -> Option<Waiting> {
         let lane = &mut self.lanes[kind as usize];
         let first = lane.first_queued()?;
-        let order = lane.entries()[first].order;
-        (order < durable).then_some(order)
+        let entry = lane.entries()[first];
+        Some(Waiting { order: entry.order, durable: entry.written < self.durable_order })
     }
 
     /// Where a batch of `kind` has to end, so that the lanes which share one
     /// order are not sent past each other.
     fn order_end(&mut self, kind: LaneKind) -> u64 {
         let mut end = self.durable_order;
-        if matches!(kind, LaneKind::Live | LaneKind::Update | LaneKind::Backlog) {
-            for other in [LaneKind::Live, LaneKind::Update, LaneKind::Backlog] {
-                if other != kind
-                    && let Some(order) = self.first_durable(other)
-                {
-                    end = end.min(order);
+        if ORDERED.contains(&kind) {
+            for other in ORDERED.into_iter().filter(|other| *other != kind) {
+                if let Some(first) = self.first_waiting(other) {
+                    end = end.min(first.order);
                 }
             }
         }

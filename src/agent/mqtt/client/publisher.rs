@@ -38,8 +38,21 @@ impl Publisher {
     /// The last reason for which the window did not open within `wait`; the
     /// message was not taken then.
     pub fn publish(&mut self, topic: &str, payload: &[u8], wait: Duration) -> Result<(), ClientError> {
-        self.drain_below(PUBLISH_WINDOW, wait)?;
+        self.send(Publish::from_bytes(topic, QoS::AtLeastOnce, Bytes::copy_from_slice(payload)), wait)
+    }
+
+    /// As [`Publisher::publish`]; the broker remembers it for later subscribers.
+    ///
+    /// # Errors
+    /// As for [`Publisher::publish`].
+    pub fn publish_retained(&mut self, topic: &str, payload: &[u8], wait: Duration) -> Result<(), ClientError> {
         let mut publish = Publish::from_bytes(topic, QoS::AtLeastOnce, Bytes::copy_from_slice(payload));
+        publish.retain = true;
+        self.send(publish, wait)
+    }
+
+    fn send(&mut self, mut publish: Publish, wait: Duration) -> Result<(), ClientError> {
+        self.drain_below(PUBLISH_WINDOW, wait)?;
         publish.pkid = self.next_packet;
         // Zero is no packet id.
         self.next_packet = self.next_packet.checked_add(1).unwrap_or(1);

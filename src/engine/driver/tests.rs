@@ -1,0 +1,157 @@
+//! What the simulator found, small enough to read.
+
+use super::*;
+use crate::engine::aggregate::Kind;
+use crate::engine::memory_store::{MemorySlots, MemoryStore, memory_store};
+use crate::engine::outbox::LaneKind;
+use crate::engine::ring::slots::SlotKind;
+use crate::engine::ring::{Packing, Ring};
+use crate::engine::spec::{
+    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, Scope, StreamSpec, TimeSpec, WatermarkSpec, WindowKind,
+    WindowSpec,
+};
+use crate::engine::step::{DeliveryTag, Message};
+use crate::model::ids::Name;
+use crate::model::time::{ClockQuality, WallTime};
+use crate::model::topic::{DeviceTemplate, TopicPattern};
+
+fn pipeline() -> PipelineSpec {
+    let name = |text: &str| Name::new(text).unwrap();
+    let topic = TopicPattern::parse("s/{device}").unwrap();
+    let window = WindowSpec {
+        name: name("w"),
+        kind: WindowKind::Tumbling { size: Span::from_secs(60), offset_ms: 0 },
+        lateness: Span::ZERO,
+        late: LatePolicy::SideOutput,
+        aggregates: vec![Kind::Count],
+    };
+    let stream = StreamSpec {
+        name: name("s"),
+        device: DeviceTemplate::parse("{device}", &topic).unwrap(),
+        topic,
+        format: FormatSpec::Json(FieldsSpec::All),
+        time: TimeSpec::Receive,
+        watermark: WatermarkSpec { disorder: Span::ZERO, idle_timeout: None, scope: Scope::Device },
+        on_idle: OnIdle::Hold,
+        max_future: None,
+        min_time: None,
+        devices_max: 10,
+        windows: vec![window],
+    };
+    PipelineSpec {
+        gateway: name("gw"),
+        topic_prefix: "tidegate".to_owned(),
+        encoding: crate::engine::encode::Encoding::Json,
+        outbox_bytes_max: 1 << 20,
+        streams: vec![stream],
+        commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_millis(150) },
+    }
+}
+
+fn at(millis: u64) -> Now {
+    let wall = WallTime::from_millis(1_700_000_000_000 + i64::try_from(millis).unwrap());
+    Now { proc: ProcTime::from_millis(millis), wall, quality: ClockQuality::Synced }
+}
+
+fn take<S: Store>(driver: &mut Driver<S>, millis: u64, topic: &str) {
+    let tag = Some(DeliveryTag { connection: 1, packet: u16::try_from(millis).unwrap() });
+    let message = Message { topic, payload: b"{\"v\":1}", retain: false, dup: false, tag };
+    driver.handle(at(millis), Event::Message(message));
+}
+
+fn restarted(driver: Driver<MemoryStore>) -> Driver<MemoryStore> {
+    let slots = driver.into_store().into_slots().reopen();
+    Driver::start(pipeline(), Ring::new(slots, Packing::NONE), at(9_000)).unwrap()
+}
+
+#[test]
+fn a_snapshot_that_is_due_while_changes_wait_does_not_do_them_twice() {
+    let mut driver = Driver::start(pipeline(), memory_store(), at(0)).unwrap();
+    take(&mut driver, 1, "s/a");
+    driver.advance(at(1_001), &mut |_| ());
+    take(&mut driver, 1_100, "s/b");
+    driver.advance(at(1_151), &mut |_| ());
+    assert!(driver.next_deadline().is_some_and(|due| due > at(1_151).proc), "a wait, no spinning");
+    driver.advance(at(2_100), &mut |_| ());
+
+    let epoch = driver.engine().outbox().epoch();
+    let driver = restarted(driver);
+    assert_eq!(driver.engine().outbox().epoch(), epoch, "nothing was damaged");
+    let stream = &driver.status(at(9_000)).streams[0];
+    assert_eq!((stream.devices, stream.ledger.accepted), (2, 2));
+}
+
+#[test]
+fn the_alarms_of_a_start_are_queued_once() {
+    let mut driver = Driver::start(pipeline(), memory_store(), at(0)).unwrap();
+    take(&mut driver, 1, "s/a");
+    driver.advance(at(1_001), &mut |_| ());
+    let mut slots = driver.into_store().into_slots();
+    let snapshots: Vec<_> = slots.slots().filter(|slot| slot.kind == SlotKind::Snapshot).collect();
+    for slot in snapshots {
+        *slots.value_mut(slot).unwrap() = b"damaged".to_vec();
+    }
+    let mut driver = Driver::start(pipeline(), Ring::new(slots, Packing::NONE), at(2_000)).unwrap();
+    let alarms = driver.engine().outbox().held(LaneKind::Alarm);
+    assert!(alarms > 0);
+    assert!(driver.engine().is_committed(), "the snapshot holds them");
+    take(&mut driver, 2_001, "s/a");
+    driver.advance(at(3_001), &mut |_| ());
+    assert_eq!(restarted(driver).engine().outbox().held(LaneKind::Alarm), alarms);
+}
+
+/// A store whose witness cannot be written.
+#[derive(Debug)]
+struct Unwitnessed(Ring<MemorySlots>);
+
+impl Store for Unwitnessed {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        self.0.load()
+    }
+    fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
+        self.0.commit(page)
+    }
+    fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
+        self.0.snapshot(state)
+    }
+    fn witness(&mut self, _epoch: u64) -> Result<(), StoreError> {
+        Err(StoreError::Full)
+    }
+    fn wants_snapshot(&self) -> bool {
+        self.0.wants_snapshot()
+    }
+    fn bytes_written(&self) -> u64 {
+        self.0.bytes_written()
+    }
+}
+
+#[test]
+fn a_snapshot_without_its_witness_is_a_snapshot() {
+    let mut driver = Driver::start(pipeline(), Unwitnessed(memory_store()), at(0)).unwrap();
+    let mut acks = 0;
+    take(&mut driver, 1, "s/a");
+    driver.advance(at(1_001), &mut |_| acks += 1);
+    assert_eq!((acks, driver.storage_status().failure), (1, None));
+}
+
+#[test]
+fn a_new_session_is_durable_before_its_first_message() {
+    let mut driver = Driver::start(pipeline(), memory_store(), at(0)).unwrap();
+    let twin = |driver: &mut Driver<MemoryStore>, dup| {
+        let tag = Some(DeliveryTag { connection: 1, packet: 1 });
+        let message = Message { topic: "s/a", payload: b"{\"v\":1}", retain: false, dup, tag };
+        driver.handle(at(10), Event::Message(message));
+    };
+    twin(&mut driver, false);
+    driver.advance(at(1_010), &mut |_| ());
+    // The broker lost its session and counts from 1 again: another message, alike.
+    driver.handle(at(2_000), Event::SessionStarted { resumed: false });
+    driver.advance(at(2_000), &mut |_| ());
+    twin(&mut driver, false);
+
+    // A crash before its commit; the broker sends it again.
+    let mut driver = restarted(driver);
+    driver.handle(at(9_000), Event::SessionStarted { resumed: true });
+    twin(&mut driver, true);
+    assert_eq!(driver.status(at(9_000)).streams[0].ledger.accepted, 2);
+}

@@ -1,0 +1,61 @@
+//! What the simulator found, small enough to read.
+
+use super::*;
+use crate::engine::encode::Envelope;
+use crate::engine::wire::Reader;
+
+const ENVELOPE: Envelope<'static> =
+    Envelope { topic_prefix: "t", gateway: "gw", encoding: crate::engine::encode::Encoding::Json };
+
+fn push(outbox: &mut Outbox, kind: LaneKind, text: &str) {
+    let row = AlarmRow { at: WallTime::from_millis(0), code: "code", text };
+    outbox.push(kind, |out| row::write_alarm(out, &row));
+}
+
+fn published(outbox: &mut Outbox) -> Vec<String> {
+    let batches = core::iter::from_fn(|| outbox.next_batch(ENVELOPE));
+    batches.map(|batch| String::from_utf8(batch.payload).unwrap()).collect()
+}
+
+#[test]
+fn a_gap_is_not_published_before_its_eviction_is_durable() {
+    let mut outbox = Outbox::new(60);
+    for text in ["first", "second"] {
+        push(&mut outbox, LaneKind::Late, text);
+    }
+    outbox.mark_committed();
+    push(&mut outbox, LaneKind::Late, &"x".repeat(30));
+    assert!(outbox.ledger(LaneKind::Late).evicted > 0, "it makes room at once");
+    assert!(published(&mut outbox).is_empty(), "a crash would bring the row back");
+    outbox.mark_committed();
+    assert!(published(&mut outbox)[0].contains("\"gap\""));
+}
+
+#[test]
+fn rows_behind_a_gap_that_waits_do_not_overtake_it() {
+    let mut outbox = Outbox::new(60);
+    push(&mut outbox, LaneKind::Update, "first");
+    push(&mut outbox, LaneKind::Update, "second");
+    push(&mut outbox, LaneKind::Live, "third");
+    outbox.mark_committed();
+    push(&mut outbox, LaneKind::Alarm, &"x".repeat(30));
+    assert!(outbox.ledger(LaneKind::Update).evicted > 0);
+    assert!(published(&mut outbox).is_empty(), "`third` was made after the row that is now a gap");
+    outbox.mark_committed();
+    let lanes: Vec<_> = published(&mut outbox);
+    let place = |lane: &str| lanes.iter().position(|batch| batch.contains(&format!("\"lane\":\"{lane}\"")));
+    assert!(place("update") < place("live"), "{lanes:?}");
+}
+
+#[test]
+fn a_gap_that_was_restored_may_be_published() {
+    let mut outbox = Outbox::new(60);
+    push(&mut outbox, LaneKind::Late, "first");
+    push(&mut outbox, LaneKind::Late, "second");
+    push(&mut outbox, LaneKind::Late, &"x".repeat(30));
+    let mut page = Vec::new();
+    outbox.write_changes(&mut page);
+    let mut restored = Outbox::new(60);
+    restored.apply_changes(&mut Reader::new(&page)).unwrap();
+    assert!(published(&mut restored)[0].contains("\"gap\""));
+}

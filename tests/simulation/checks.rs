@@ -1,0 +1,169 @@
+//! The end state at the cloud against the oracle.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tidegate::engine::outbox::LaneKind;
+use tidegate::engine::spec::OnIdle;
+
+use super::oracle::{Cell, Key, Oracle, late_form};
+use super::process::World;
+
+impl World {
+    /// Everything that has to hold once all has arrived.
+    pub(crate) fn check_end(&mut self) -> Result<(), String> {
+        let oracle = self.log.oracle(&self.plan.spec);
+        self.check_streams(&oracle)?;
+        let evicted = self.check_lanes()?;
+        let off = self.check_panes(&oracle)?;
+        let panes_evicted: u64 = evicted.iter().filter(|(lane, _)| **lane != "late").map(|(_, count)| count).sum();
+        match off.as_slice() {
+            [first, ..] if off.len() as u64 > panes_evicted => {
+                return Err(format!(
+                    "{} windows are wrong, {panes_evicted} panes were evicted; first: {first}",
+                    off.len()
+                ));
+            }
+            _ => (),
+        }
+        self.check_late(&oracle, evicted.get("late").copied().unwrap_or(0))
+    }
+
+    /// The books are those of the oracle.
+    fn check_streams(&self, oracle: &Oracle) -> Result<(), String> {
+        for (stream, books) in self.status().streams.iter().zip(&oracle.books) {
+            let ledger = &stream.ledger;
+            let found = super::oracle::Books {
+                received: ledger.received,
+                accepted: ledger.accepted,
+                future: ledger.future,
+                ignored: ledger.ignored,
+                redelivered: ledger.redelivered,
+                unprotected: ledger.unprotected,
+                rejected: ledger.rejected_by.clone(),
+                side_output: stream.windows.iter().map(|window| window.side_output).collect(),
+                dropped: stream.windows.iter().map(|window| window.dropped).collect(),
+            };
+            if found != *books {
+                return Err(format!("books of {}: {found:?}, should be {books:?}", stream.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// One epoch, every number there, gaps exactly for what was evicted and did
+    /// not come. Returns the records that never came, by lane.
+    fn check_lanes(&self) -> Result<BTreeMap<&'static str, u64>, String> {
+        let holes = self.cloud.receiver.holes();
+        if !holes.is_empty() {
+            return Err(format!("holes: {holes:?}"));
+        }
+        let mut epochs: Vec<u64> = self.cloud.next_seqs().keys().map(|(epoch, _)| *epoch).collect();
+        epochs.dedup();
+        if epochs.len() > 1 {
+            return Err(format!("epochs {epochs:?}, although no state was lost"));
+        }
+        let came: BTreeMap<&str, u64> =
+            self.cloud.next_seqs().iter().map(|((_, lane), next)| (lane.as_str(), *next)).collect();
+        let (missing, in_gaps) = (self.cloud.missing(), self.cloud.in_gaps());
+        let mut evicted = BTreeMap::new();
+        for kind in LaneKind::ALL {
+            let lane = kind.as_str();
+            let books = self.driver.engine().outbox().ledger(kind);
+            let of = |counts: &BTreeMap<String, u64>| counts.get(lane).copied().unwrap_or(0);
+            if came.get(lane).copied().unwrap_or(0) != books.queued {
+                return Err(format!("lane {lane}: {came:?} came, {} were queued", books.queued));
+            }
+            if books.acked + books.evicted != books.queued {
+                return Err(format!("lane {lane} is not empty: {books:?}"));
+            }
+            if of(&in_gaps) != books.evicted || of(&missing) > books.evicted {
+                let (gaps, missing) = (of(&in_gaps), of(&missing));
+                return Err(format!("lane {lane}: {gaps} in gaps, {missing} missing, {} evicted", books.evicted));
+            }
+            evicted.insert(lane, of(&missing));
+        }
+        Ok(evicted)
+    }
+
+    /// Windows whose highest revision is not what the oracle says.
+    fn check_panes(&self, oracle: &Oracle) -> Result<Vec<String>, String> {
+        let mut found: BTreeMap<Key, &Value> = BTreeMap::new();
+        for (_, record) in self.cloud.receiver.panes() {
+            let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+            let start = record["start_ms"].as_i64().unwrap_or(i64::MIN);
+            if found.insert((text("stream"), text("window"), text("key"), start), record).is_some() {
+                return Err(format!("two ids for one window: {record}"));
+            }
+        }
+        let mut off = Vec::new();
+        for (key, cell) in &oracle.cells {
+            match found.remove(key) {
+                Some(record) => {
+                    let count = record["count"].as_u64().unwrap_or(u64::MAX);
+                    if count > cell.count {
+                        return Err(format!("more records than there were ({}): {record}", cell.count));
+                    }
+                    // A window that is open and not shown again on idle may lag behind.
+                    let settled = cell.fired || self.shows_on_idle(&key.0);
+                    if (settled || count == cell.count) && !agrees(record, cell) {
+                        off.push(format!("{record} should be {cell:?}"));
+                    }
+                }
+                None if cell.fired || self.shows_on_idle(&key.0) => off.push(format!("{key:?} is missing: {cell:?}")),
+                None => (),
+            }
+        }
+        match found.first_key_value() {
+            Some((key, record)) => Err(format!("{key:?} should not be: {record}")),
+            None => Ok(off),
+        }
+    }
+
+    fn shows_on_idle(&self, stream: &str) -> bool {
+        let spec = self.plan.spec.streams.iter().find(|spec| spec.name.as_str() == stream);
+        spec.is_some_and(|spec| spec.on_idle == OnIdle::Emit && spec.watermark.idle_timeout.is_some())
+    }
+
+    /// Each late record is there once; `evicted` of them are not.
+    fn check_late(&self, oracle: &Oracle, evicted: u64) -> Result<(), String> {
+        let mut left = oracle.late.clone();
+        for record in self.cloud.receiver.late() {
+            let form = late_form(record);
+            match left.get_mut(&form) {
+                Some(count) if *count > 0 => *count -= 1,
+                Some(_) | None => return Err(format!("a late record too much: {form}")),
+            }
+        }
+        let missing: u64 = left.values().sum();
+        if missing == evicted {
+            return Ok(());
+        }
+        let first = left.iter().find(|(_, count)| **count > 0);
+        Err(format!("{missing} late records are missing, {evicted} were evicted; first: {first:?}"))
+    }
+}
+
+/// The record says exactly what is in the window. Sums are exact: all values are
+/// small multiples of a quarter.
+fn agrees(record: &Value, cell: &Cell) -> bool {
+    let source = if cell.receive_time { "receive" } else { "device" };
+    let fields = record["values"].as_object();
+    record["count"].as_u64() == Some(cell.count)
+        && record["end_ms"].as_i64() == Some(cell.end)
+        && record["time_source"] == source
+        && record["time_quality"] == "synced"
+        && fields.is_some_and(|fields| fields.len() == cell.fields.len())
+        && cell.fields.iter().all(|(name, values)| {
+            let found = |aggregate: &str| record["values"][name][aggregate].as_f64();
+            let sum: f64 = values.iter().sum();
+            let count = values.len() as f64;
+            let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            found("count") == Some(count)
+                && found("sum") == Some(sum)
+                && found("mean") == Some(sum / count)
+                && found("min") == Some(lowest)
+                && found("max") == Some(highest)
+        })
+}

@@ -1,0 +1,202 @@
+//! The cloud: a broker that takes batches in order, acknowledges them late or
+//! never, and the reference receiver behind it. Checks each record as it comes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::Value;
+use tidegate::engine::step::{Batch, BatchId};
+use tidegate::fleet::receiver::Receiver;
+use tidegate::fleet::rng::Rng;
+
+use super::plan::as_len;
+
+/// Where a sequence number counts: epoch and lane.
+type Lane = (u64, String);
+
+pub(crate) struct Cloud {
+    pub receiver: Receiver,
+    connected: bool,
+    /// Published and not arrived.
+    wire: VecDeque<Batch>,
+    /// Acknowledgements on their way back.
+    acks: VecDeque<BatchId>,
+    /// Bytes of each batch that the agent takes for unacknowledged.
+    unacked: BTreeMap<BatchId, usize>,
+    /// Every record ever, as it last came.
+    records: BTreeMap<(Lane, u64), Value>,
+    /// Records that came, and that no gap stood for at first.
+    came: BTreeMap<Lane, u64>,
+    /// The first number that has not come.
+    next_seq: BTreeMap<Lane, u64>,
+    watermarks: BTreeMap<(String, String), i64>,
+    revisions: BTreeMap<String, u64>,
+    /// Numbers that gap records stand for.
+    gaps: BTreeMap<Lane, BTreeMap<u64, u64>>,
+}
+
+impl Cloud {
+    pub(crate) fn new() -> Cloud {
+        Cloud {
+            receiver: Receiver::new(),
+            connected: false,
+            wire: VecDeque::new(),
+            acks: VecDeque::new(),
+            unacked: BTreeMap::new(),
+            records: BTreeMap::new(),
+            came: BTreeMap::new(),
+            next_seq: BTreeMap::new(),
+            watermarks: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+            gaps: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    pub(crate) fn connect(&mut self) {
+        self.connected = true;
+    }
+
+    /// Bytes on their way, as JSON: an upper bound of what the agent holds for them.
+    pub(crate) fn unacked_bytes(&self) -> usize {
+        self.unacked.values().sum()
+    }
+
+    pub(crate) fn handle_publish(&mut self, batch: Batch) -> Result<(), String> {
+        if !self.connected {
+            return Err("published without a connection".to_owned());
+        }
+        self.unacked.insert(batch.id, batch.payload.len());
+        self.wire.push_back(batch);
+        Ok(())
+    }
+
+    /// Up to `count` batches arrive.
+    pub(crate) fn take_batches(&mut self, count: usize) -> Result<(), String> {
+        for _ in 0..count {
+            let Some(batch) = self.wire.pop_front() else { return Ok(()) };
+            self.take_in(&batch)?;
+            self.acks.push_back(batch.id);
+        }
+        Ok(())
+    }
+
+    /// An acknowledgement arrives at the agent.
+    pub(crate) fn next_ack(&mut self) -> Option<BatchId> {
+        let id = self.acks.pop_front()?;
+        self.unacked.remove(&id);
+        Some(id)
+    }
+
+    /// The connection is gone. A random part of what was on the wire arrived,
+    /// and no acknowledgement will.
+    pub(crate) fn tear(&mut self, rng: &mut Rng) -> Result<(), String> {
+        self.connected = false;
+        self.take_batches(as_len(rng.between(0, self.wire.len() as u64)))?;
+        self.wire.clear();
+        self.acks.clear();
+        self.unacked.clear();
+        Ok(())
+    }
+
+    /// Records of a lane that never came, by the lanes' names.
+    pub(crate) fn missing(&self) -> BTreeMap<String, u64> {
+        let mut missing = BTreeMap::new();
+        for (lane, next) in &self.next_seq {
+            let came = self.came.get(lane).copied().unwrap_or(0);
+            *missing.entry(lane.1.clone()).or_default() += next - came;
+        }
+        missing
+    }
+
+    /// Numbers that some gap record stands for, by lane.
+    pub(crate) fn in_gaps(&self) -> BTreeMap<String, u64> {
+        let sizes = |gaps: &BTreeMap<u64, u64>| -> u64 {
+            let mut past = 0;
+            gaps.iter()
+                .map(|(first, last)| {
+                    let first = past.max(*first);
+                    past = past.max(last + 1);
+                    past.saturating_sub(first)
+                })
+                .sum()
+        };
+        let mut found = BTreeMap::new();
+        for ((_, lane), gaps) in &self.gaps {
+            *found.entry(lane.clone()).or_default() += sizes(gaps);
+        }
+        found
+    }
+
+    /// All numbers up to these have come, by lane.
+    pub(crate) fn next_seqs(&self) -> &BTreeMap<Lane, u64> {
+        &self.next_seq
+    }
+
+    fn take_in(&mut self, batch: &Batch) -> Result<(), String> {
+        let applied = self.receiver.handle_message(&batch.payload).map_err(|error| error.to_string())?;
+        if applied.len() != batch.records as usize {
+            return Err(format!("a batch says {} records and has {}", batch.records, applied.len()));
+        }
+        for applied in applied {
+            self.check(&applied.record).map_err(|what| format!("{what}: {}", applied.record))?;
+        }
+        match self.receiver.counts().conflicts {
+            0 => Ok(()),
+            conflicts => Err(format!("{conflicts} different records under one identity")),
+        }
+    }
+
+    fn check(&mut self, record: &Value) -> Result<(), String> {
+        let number = |name: &str| record[name].as_u64();
+        let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+        let (Some(epoch), Some(seq)) = (number("epoch"), number("seq")) else { return Err("no numbers".to_owned()) };
+        let lane = (epoch, text("lane"));
+        let kind = text("kind");
+        if kind == "alarm" {
+            return Err("an alarm, although nothing was damaged".to_owned());
+        }
+        let first = number("first_seq").unwrap_or(seq);
+        let next = self.next_seq.entry(lane.clone()).or_default();
+        if first > *next {
+            return Err(format!("out of order: {next} has not come"));
+        }
+        let is_new = seq >= *next;
+        *next = (*next).max(seq + 1);
+        if kind == "gap" {
+            let last = self.gaps.entry(lane.clone()).or_default().entry(first).or_insert(seq);
+            *last = (*last).max(seq);
+        }
+        if kind != "gap" && !self.records.contains_key(&(lane.clone(), seq)) {
+            *self.came.entry(lane.clone()).or_default() += 1;
+        }
+        let known = self.records.entry((lane, seq)).or_insert_with(|| record.clone());
+        if kind == "gap" {
+            *known = record.clone();
+        } else if known != record {
+            return Err(format!("the same number for another record, before it was {known}"));
+        }
+        if is_new && kind == "pane" { self.check_pane(record) } else { Ok(()) }
+    }
+
+    /// Results of one device come in order, whatever the lane.
+    fn check_pane(&mut self, record: &Value) -> Result<(), String> {
+        let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+        if record["partial"] != false {
+            return Err("partial, although nothing was lost".to_owned());
+        }
+        let watermark = record["watermark_ms"].as_i64().unwrap_or(i64::MIN);
+        let highest = self.watermarks.entry((text("stream"), text("key"))).or_insert(i64::MIN);
+        if watermark < *highest {
+            return Err(format!("the watermark went back from {highest}"));
+        }
+        *highest = watermark;
+        let revision = record["rev"].as_u64().ok_or("no revision")?;
+        match self.revisions.insert(text("id"), revision) {
+            Some(before) if revision <= before => Err(format!("revision {before} came before it")),
+            Some(_) | None => Ok(()),
+        }
+    }
+}

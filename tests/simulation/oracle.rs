@@ -1,0 +1,213 @@
+//! What the end has to be: a sequential replay of what the driver took in, in
+//! plain maps. Shares no code with the engine; the rules are those of Flink's
+//! window operator, written down again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use tidegate::engine::spec::{LatePolicy, PipelineSpec, Scope, StreamSpec, WindowKind};
+use tidegate::model::record::RejectReason;
+
+use super::devices::Item;
+use super::log::Take;
+
+/// stream, window, device, start.
+pub(crate) type Key = (String, String, String, i64);
+
+/// One window's content.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    pub count: u64,
+    pub receive_time: bool,
+    pub end: i64,
+    pub fields: BTreeMap<&'static str, Vec<f64>>,
+    /// The watermark has passed its end.
+    pub fired: bool,
+}
+
+/// The books of one stream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Books {
+    pub received: u64,
+    pub accepted: u64,
+    pub future: u64,
+    pub ignored: u64,
+    pub redelivered: u64,
+    pub unprotected: u64,
+    pub rejected: BTreeMap<&'static str, u64>,
+    /// Per window: beyond lateness, published raw or dropped.
+    pub side_output: Vec<u64>,
+    pub dropped: Vec<u64>,
+}
+
+#[derive(Default)]
+struct StreamState {
+    books: Books,
+    newest: BTreeMap<String, i64>,
+    watermarks: BTreeMap<String, i64>,
+    devices: BTreeSet<String>,
+}
+
+/// The truth.
+pub(crate) struct Oracle {
+    pub cells: BTreeMap<Key, Cell>,
+    /// Late and future records; how often each.
+    pub late: BTreeMap<String, u64>,
+    pub books: Vec<Books>,
+    streams: Vec<StreamState>,
+}
+
+impl Oracle {
+    /// Replays `takes`.
+    pub(crate) fn new(spec: &PipelineSpec, takes: &[Take]) -> Oracle {
+        let mut oracle = Oracle {
+            cells: BTreeMap::new(),
+            late: BTreeMap::new(),
+            books: Vec::new(),
+            streams: spec.streams.iter().map(|_| StreamState::default()).collect(),
+        };
+        for (state, stream) in oracle.streams.iter_mut().zip(&spec.streams) {
+            state.books.side_output = vec![0; stream.windows.len()];
+            state.books.dropped = vec![0; stream.windows.len()];
+        }
+        for take in takes {
+            oracle.take(spec, take);
+        }
+        oracle.fire(spec);
+        oracle.books = oracle.streams.iter().map(|state| state.books.clone()).collect();
+        oracle
+    }
+
+    fn take(&mut self, spec: &PipelineSpec, take: &Take) {
+        let message = &take.message;
+        let Some(index) = message.stream else { return };
+        let state = &mut self.streams[index];
+        if take.redelivery {
+            state.books.redelivered += 1;
+            return;
+        }
+        if !message.confirmed {
+            state.books.unprotected += 1;
+        }
+        for item in message.items.iter() {
+            let (at, values) = match item {
+                Item::Reject(reason) => {
+                    self.streams[index].reject(*reason);
+                    continue;
+                }
+                Item::Record { at, values } => (at, values),
+            };
+            let is_old = |at: &i64| self.streams[index].newest.get(&message.device).is_some_and(|newest| at <= newest);
+            if message.retained && at.as_ref().is_none_or(is_old) {
+                self.streams[index].books.received += 1;
+                self.streams[index].books.ignored += 1;
+                continue;
+            }
+            let record = Record { device: &message.device, at: *at, wall: take.wall_ms, values };
+            self.record(index, &spec.streams[index], &record);
+        }
+    }
+
+    fn record(&mut self, index: usize, spec: &StreamSpec, record: &Record<'_>) {
+        let state = &mut self.streams[index];
+        let at = record.at.unwrap_or(record.wall);
+        if let (Some(max), Some(_)) = (spec.max_future, record.at)
+            && i128::from(at) > i128::from(record.wall) + i128::from(max.as_i64())
+        {
+            state.books.received += 1;
+            state.books.future += 1;
+            let ahead = i128::from(at) - i128::from(record.wall);
+            return self.note_late(spec, "", record, "future", ahead);
+        }
+        if !state.devices.contains(record.device) && state.devices.len() >= spec.devices_max {
+            return state.reject(RejectReason::TooManyDevices);
+        }
+        state.devices.insert(record.device.to_owned());
+        state.books.received += 1;
+        state.books.accepted += 1;
+        let scope = scope_of(spec, record.device);
+        let watermark = state.watermarks.get(&scope).copied();
+        for (place, window) in spec.windows.iter().enumerate() {
+            let WindowKind::Tumbling { size, offset_ms } = window.kind;
+            let start = at - (at - offset_ms).rem_euclid(size.as_i64());
+            let end = start + size.as_i64();
+            if let Some(watermark) = watermark.filter(|watermark| *watermark >= end - 1 + window.lateness.as_i64()) {
+                if window.late == LatePolicy::Drop {
+                    self.streams[index].books.dropped[place] += 1;
+                } else {
+                    self.streams[index].books.side_output[place] += 1;
+                    let lag = i128::from(watermark) - i128::from(at);
+                    self.note_late(spec, window.name.as_str(), record, "late", lag.max(0));
+                }
+                continue;
+            }
+            let key = (spec.name.as_str().into(), window.name.as_str().into(), record.device.into(), start);
+            let cell = self.cells.entry(key).or_default();
+            cell.end = end;
+            cell.count += 1;
+            cell.receive_time |= record.at.is_none();
+            for (name, value) in record.values {
+                cell.fields.entry(name).or_default().push(*value);
+            }
+        }
+        let state = &mut self.streams[index];
+        let newest = state.newest.entry(record.device.to_owned()).or_insert(at);
+        *newest = at.max(*newest);
+        let reached = at - spec.watermark.disorder.as_i64() - 1;
+        let highest = state.watermarks.entry(scope).or_insert(reached);
+        *highest = reached.max(*highest);
+    }
+
+    fn note_late(&mut self, spec: &StreamSpec, window: &str, record: &Record<'_>, reason: &str, lag: i128) {
+        let at = record.at.unwrap_or(record.wall);
+        let values: BTreeMap<_, _> = record.values.iter().collect();
+        let known =
+            json!([spec.name.as_str(), window, record.device, at, record.wall, reason, lag.to_string(), values]);
+        *self.late.entry(known.to_string()).or_default() += 1;
+    }
+
+    fn fire(&mut self, spec: &PipelineSpec) {
+        for ((stream, _, device, _), cell) in &mut self.cells {
+            for (known, state) in spec.streams.iter().zip(&self.streams) {
+                if known.name.as_str() == stream {
+                    let watermark = state.watermarks.get(&scope_of(known, device));
+                    cell.fired = watermark.is_some_and(|watermark| *watermark >= cell.end - 1);
+                }
+            }
+        }
+    }
+}
+
+/// A late record as the receiver has it, in the form of [`Oracle::late`].
+pub(crate) fn late_form(record: &Value) -> String {
+    let values: BTreeMap<_, _> = record["values"]
+        .as_object()
+        .map(|values| values.iter().map(|(name, value)| (name.as_str(), value.as_f64())).collect())
+        .unwrap_or_default();
+    let lag = record["lag_ms"].as_u64().map_or(String::new(), |lag| lag.to_string());
+    let of = |name: &str| record[name].clone();
+    let (stream, window, key) = (of("stream"), of("window"), of("key"));
+    json!([stream, window, key, of("event_ms"), of("received_ms"), of("reason"), lag, values]).to_string()
+}
+
+struct Record<'a> {
+    device: &'a str,
+    at: Option<i64>,
+    wall: i64,
+    values: &'a BTreeMap<&'static str, f64>,
+}
+
+impl StreamState {
+    fn reject(&mut self, reason: RejectReason) {
+        self.books.received += 1;
+        *self.books.rejected.entry(reason.as_str()).or_default() += 1;
+    }
+}
+
+/// Whose watermark counts: the device's, or everybody's.
+fn scope_of(spec: &StreamSpec, device: &str) -> String {
+    match spec.watermark.scope {
+        Scope::Device => device.to_owned(),
+        Scope::Shared => String::new(),
+    }
+}

@@ -1,0 +1,181 @@
+//! What the world of one seed is like: its pipeline, its broker, its faults.
+
+use tidegate::engine::aggregate::Kind;
+use tidegate::engine::encode::Encoding;
+use tidegate::engine::spec::{
+    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeFallback, TimeFormat,
+    TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
+};
+use tidegate::fleet::rng::Rng;
+use tidegate::model::ids::Name;
+use tidegate::model::time::{EventTime, Span};
+use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+
+/// Times before this are rejected in streams that have a `min_time`: 2000-01-01.
+pub(crate) const MIN_TIME_MS: i64 = 946_684_800_000;
+
+/// One seed's parameters. Drawn from a sequence of their own, so that a change
+/// of the world's behaviour does not change them.
+pub(crate) struct Plan {
+    pub spec: PipelineSpec,
+    pub start_wall_ms: i64,
+    pub actions: u64,
+    /// Devices per stream.
+    pub devices: u64,
+    /// The broker's in-flight window.
+    pub window: usize,
+    pub ids: PacketIds,
+    pub session: SessionLoss,
+    pub faults: Faults,
+}
+
+/// How the broker numbers its messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PacketIds {
+    /// Upwards from this one, around at 65,535.
+    Sequential { first: u16 },
+    /// The lowest that is free.
+    LowestFree,
+}
+
+/// What a reconnect may find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SessionLoss {
+    /// The session is always kept.
+    Never,
+    /// Sometimes it is lost, with all that waited in it.
+    MessagesGone,
+    /// Sometimes it is lost, and what waited is sent again as if it were new.
+    ResentUnmarked,
+}
+
+/// Which troubles occur at all.
+#[expect(clippy::struct_excessive_bools, reason = "each is drawn on its own")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    pub torn_connections: bool,
+    pub crashes: bool,
+    pub failed_writes: bool,
+    pub full_disk: bool,
+    pub cloud_outages: bool,
+}
+
+impl Plan {
+    /// The plan that `seed` names.
+    pub(crate) fn new(seed: u64) -> Plan {
+        let mut rng = Rng::fork(seed, 1);
+        let idle_allowed = !rng.chance(3);
+        let streams = rng.between(1, 3);
+        let spec = PipelineSpec {
+            gateway: name("gw-1"),
+            topic_prefix: "tidegate".to_owned(),
+            encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
+            outbox_bytes_max: if rng.chance(4) { as_len(rng.between(1_500, 9_000)) } else { 1 << 30 },
+            streams: (0..streams).map(|index| stream(&mut rng, index, idle_allowed)).collect(),
+            commit: CommitSpec {
+                interval: Span::from_millis(pick(&mut rng, &[1, 20, 200, 1_000])),
+                snapshot_interval: Span::from_millis(pick(&mut rng, &[150, 2_000, 60_000])),
+            },
+        };
+        let calm = rng.chance(12);
+        Plan {
+            spec,
+            start_wall_ms: 1_700_000_000_000 + as_ms(rng.below(100_000_000)),
+            actions: rng.between(150, 700),
+            devices: rng.between(1, 6),
+            window: as_len(pick(&mut rng, &[1, 2, 5, 20, 20, 100, 1_000])),
+            ids: if rng.chance(2) {
+                PacketIds::LowestFree
+            } else {
+                PacketIds::Sequential { first: if rng.chance(2) { 1 } else { 65_500 } }
+            },
+            session: match rng.below(6) {
+                0 => SessionLoss::MessagesGone,
+                1 => SessionLoss::ResentUnmarked,
+                _ => SessionLoss::Never,
+            },
+            faults: Faults {
+                torn_connections: !calm && !rng.chance(8),
+                crashes: !calm && !rng.chance(8),
+                failed_writes: !calm && rng.chance(2),
+                full_disk: !calm && rng.chance(3),
+                cloud_outages: !calm && !rng.chance(4),
+            },
+        }
+    }
+
+    /// Evictions may happen.
+    pub(crate) fn small_outbox(&self) -> bool {
+        self.spec.outbox_bytes_max < 1 << 20
+    }
+
+    /// Silence changes nothing that is persisted.
+    pub(crate) fn never_idle(&self) -> bool {
+        self.spec.streams.iter().all(|stream| stream.watermark.idle_timeout.is_none())
+    }
+}
+
+fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
+    let topic = TopicPattern::parse(&format!("s{index}/{{device}}")).expect("a valid pattern");
+    let named = || vec![(name("v"), "/v".to_owned()), (name("a"), "/a".to_owned())];
+    let windows = rng.between(1, 3);
+    let idle = pick(rng, &[0, 400, 3_000]);
+    StreamSpec {
+        name: name(&format!("stream{index}")),
+        device: DeviceTemplate::parse("{device}", &topic).expect("a valid template"),
+        topic,
+        format: FormatSpec::Json(if rng.chance(3) { FieldsSpec::All } else { FieldsSpec::Named(named()) }),
+        time: time(rng),
+        watermark: WatermarkSpec {
+            disorder: Span::from_millis(pick(rng, &[0, 50, 500, 3_000])),
+            idle_timeout: (idle_allowed && idle > 0).then(|| Span::from_millis(idle)),
+            scope: if rng.chance(3) { Scope::Shared } else { Scope::Device },
+        },
+        on_idle: if rng.chance(3) { OnIdle::Hold } else { OnIdle::Emit },
+        max_future: (!rng.chance(5)).then(|| Span::from_millis(pick(rng, &[0, 2_000, 300_000]))),
+        min_time: (!rng.chance(3)).then(|| EventTime::from_millis(MIN_TIME_MS)),
+        devices_max: if rng.chance(6) { 2 } else { 100 },
+        windows: (0..windows).map(|window| self::window(rng, window)).collect(),
+    }
+}
+
+fn time(rng: &mut Rng) -> TimeSpec {
+    let fallback = |receive: bool| if receive { TimeFallback::Receive } else { TimeFallback::Reject };
+    if rng.chance(8) {
+        return TimeSpec::Receive;
+    }
+    TimeSpec::Field {
+        pointer: "/ts".to_owned(),
+        format: if rng.chance(3) { TimeFormat::EpochSeconds } else { TimeFormat::EpochMillis },
+        missing: fallback(rng.chance(4)),
+        bad: fallback(rng.chance(4)),
+    }
+}
+
+fn window(rng: &mut Rng, index: u64) -> WindowSpec {
+    let size = pick(rng, &[250, 1_000, 5_000, 60_000]);
+    let offset_ms = if rng.chance(2) { 0 } else { as_ms(rng.below(size)) - as_ms(size / 2) };
+    WindowSpec {
+        name: name(&format!("w{index}")),
+        kind: WindowKind::Tumbling { size: Span::from_millis(size), offset_ms },
+        lateness: Span::from_millis(pick(rng, &[0, 300, 2_000, 10_000])),
+        late: if rng.chance(5) { LatePolicy::Drop } else { LatePolicy::SideOutput },
+        aggregates: vec![Kind::Count, Kind::Sum, Kind::Mean, Kind::Min, Kind::Max],
+    }
+}
+
+pub(crate) fn pick(rng: &mut Rng, values: &[u64]) -> u64 {
+    values[as_len(rng.below(values.len() as u64))]
+}
+
+pub(crate) fn as_len(number: u64) -> usize {
+    usize::try_from(number).expect("drawn from a small range")
+}
+
+pub(crate) fn as_ms(number: u64) -> i64 {
+    i64::try_from(number).expect("drawn from a small range")
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect("a valid name")
+}

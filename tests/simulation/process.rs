@@ -1,0 +1,315 @@
+//! The agent's process: the production driver on the disk, started, run, stopped
+//! and killed. What the shell would do with an effect is done here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use tidegate::engine::Canary;
+use tidegate::engine::driver::Driver;
+use tidegate::engine::ring::{Packing, Ring};
+use tidegate::engine::status::Status;
+use tidegate::engine::step::{DeliveryTag, Effect, Event, Message};
+use tidegate::fleet::rng::Rng;
+use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
+
+use super::broker::{Broker, Delivery};
+use super::cloud::Cloud;
+use super::devices::Fleet;
+use super::disk::Disk;
+use super::log::{Log, Take};
+use super::plan::{Plan, as_ms, pick};
+
+/// Lines of the trace that a failure shows.
+const TRACE_LINES: usize = 30;
+/// Bytes that the outbox may hold beyond its bound: a newest row per lane, gaps.
+const OUTBOX_SLACK: usize = 5 * 512 + 2_048;
+
+/// Everything there is.
+pub(crate) struct World {
+    pub plan: Plan,
+    pub rng: Rng,
+    pub canary: Option<Canary>,
+    pub disk: Disk,
+    pub driver: Driver<Ring<Disk>>,
+    pub fleet: Fleet,
+    pub broker: Broker,
+    pub cloud: Cloud,
+    pub log: Log,
+    pub resumed: bool,
+    wall_ms: i64,
+    proc_ms: u64,
+    connection: u32,
+    tags: BTreeMap<DeliveryTag, u64>,
+    pub trace: Trace,
+}
+
+/// What happened: a few lines for people, a fingerprint for the determinism check.
+pub(crate) struct Trace {
+    pub verbose: bool,
+    lines: VecDeque<String>,
+    effects: DefaultHasher,
+    pub starts: u64,
+    pub publishes: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, canary: Option<Canary>, verbose: bool) -> Result<World, String> {
+        let plan = Plan::new(seed);
+        let disk = Disk::new(seed);
+        let now = now_at(0, plan.start_wall_ms);
+        let driver = open(&plan, &disk, now)?;
+        let mut world = World {
+            rng: Rng::fork(seed, 2),
+            canary,
+            driver,
+            disk,
+            fleet: Fleet::new(&plan),
+            broker: Broker::new(&plan),
+            cloud: Cloud::new(),
+            log: Log::new(plan.spec.streams.len()),
+            resumed: false,
+            wall_ms: plan.start_wall_ms,
+            proc_ms: 0,
+            connection: 0,
+            tags: BTreeMap::new(),
+            trace: Trace { verbose, lines: VecDeque::new(), effects: DefaultHasher::new(), starts: 1, publishes: 0 },
+            plan,
+        };
+        if let Some(canary) = canary {
+            world.driver.set_canary(canary);
+        }
+        Ok(world)
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        now_at(self.proc_ms, self.wall_ms)
+    }
+
+    pub(crate) fn wall_ms(&self) -> i64 {
+        self.wall_ms
+    }
+
+    pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
+        let line = format!("{:>9} ms  {}", self.wall_ms - self.plan.start_wall_ms, what());
+        self.trace.say(line);
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.driver.status(self.now())
+    }
+
+    /// One input, and whatever it makes due.
+    pub(crate) fn handle(&mut self, event: Event<'_>) -> Result<(), String> {
+        self.driver.handle(self.now(), event);
+        self.advance()
+    }
+
+    /// A delivery arrives at the agent.
+    pub(crate) fn take(&mut self, delivery: &Delivery) {
+        let message = &delivery.message;
+        let tag = delivery.packet.map(|packet| DeliveryTag { connection: self.connection, packet });
+        let place = (self.broker.session(), delivery.packet);
+        let redelivery = delivery.dup && self.resumed && self.log.was_taken(message.uid, place);
+        self.say(|| {
+            format!("message {} as {:?}, dup {}, known {redelivery}", message.uid, delivery.packet, delivery.dup)
+        });
+        if let Some(tag) = tag {
+            self.tags.insert(tag, message.uid);
+        }
+        self.log.push(Take { message: message.clone(), wall_ms: self.wall_ms, delivery: place, redelivery });
+        let event = Event::Message(Message {
+            topic: &message.topic,
+            payload: &message.payload,
+            retain: message.retained,
+            dup: delivery.dup,
+            tag,
+        });
+        self.driver.handle(self.now(), event);
+    }
+
+    /// Lets the driver do what is due, and carries its effects out.
+    pub(crate) fn advance(&mut self) -> Result<(), String> {
+        let now = self.now();
+        let mut effects = Vec::new();
+        self.driver.advance(now, &mut |effect| effects.push(effect));
+        for effect in effects {
+            self.perform(effect)?;
+        }
+        if self.disk.crashed() {
+            self.say(|| "the power went off during a write".to_owned());
+            return self.restart();
+        }
+        if self.driver.next_deadline().is_some_and(|at| at <= now.proc) {
+            return Err("a deadline stays in the past: the shell would spin".to_owned());
+        }
+        self.check_bound()
+    }
+
+    fn perform(&mut self, effect: Effect) -> Result<(), String> {
+        match effect {
+            Effect::Ack(tag) => {
+                (1_u8, tag.connection, tag.packet).hash(&mut self.trace.effects);
+                let uid = *self.tags.get(&tag).ok_or("an acknowledgement for nothing that was delivered")?;
+                self.say(|| format!("ack of message {uid} as {}", tag.packet));
+                self.log.note_ack(uid);
+                if tag.connection == self.connection && self.broker.is_connected() {
+                    self.broker.handle_puback(tag.packet);
+                }
+                Ok(())
+            }
+            Effect::Publish(batch) => {
+                (2_u8, batch.id.0, &batch.topic, &batch.payload).hash(&mut self.trace.effects);
+                self.trace.publishes += 1;
+                self.say(|| format!("publish {:?} {}", batch.id, String::from_utf8_lossy(&batch.payload)));
+                self.cloud.handle_publish(batch)
+            }
+        }
+    }
+
+    fn check_bound(&self) -> Result<(), String> {
+        let (held, bound) = (self.driver.engine().outbox().bytes(), self.plan.spec.outbox_bytes_max);
+        if held <= bound + self.cloud.unacked_bytes() + OUTBOX_SLACK {
+            return Ok(());
+        }
+        Err(format!("the outbox holds {held} bytes, {bound} are allowed"))
+    }
+
+    /// Time passes; the driver wakes at its deadlines, now and then too late.
+    pub(crate) fn pass(&mut self, span_ms: u64) -> Result<(), String> {
+        let end_ms = self.wall_ms + as_ms(span_ms);
+        loop {
+            let left = u64::try_from(end_ms - self.wall_ms).unwrap_or(0);
+            let due = self.driver.next_deadline().map(|at| at.since(self.now().proc).as_millis());
+            let Some(due) = due.filter(|due| *due <= left) else {
+                self.step(left);
+                return self.advance();
+            };
+            let late = if self.rng.chance(8) { self.rng.below(30) } else { 0 };
+            self.step((due + late).min(left));
+            self.advance()?;
+        }
+    }
+
+    fn step(&mut self, span_ms: u64) {
+        self.proc_ms += span_ms;
+        self.wall_ms += as_ms(span_ms);
+    }
+
+    pub(crate) fn connect_devices(&mut self) -> Result<(), String> {
+        let resumed = self.broker.connect(&mut self.rng);
+        self.say(|| format!("devices' broker connected, session kept: {resumed}"));
+        self.resumed = resumed;
+        self.connection += 1;
+        self.handle(Event::SessionStarted { resumed })?;
+        if !self.broker.is_connected() {
+            return Ok(()); // The power went off.
+        }
+        if !resumed || self.rng.chance(3) {
+            let retained = self.broker.retained();
+            let copies = retained.iter().map(|message| self.fleet.retained(message)).collect();
+            self.broker.queue_retained(copies);
+        }
+        self.handle(Event::InputLive(true))
+    }
+
+    /// A torn connection. What had arrived is still taken in.
+    pub(crate) fn tear_devices(&mut self) -> Result<(), String> {
+        let arrived = self.broker.tear(&mut self.rng);
+        self.say(|| format!("devices' broker gone, {} deliveries arrived before", arrived.len()));
+        for delivery in &arrived {
+            self.take(delivery);
+        }
+        self.handle(Event::InputLive(false))
+    }
+
+    pub(crate) fn connect_cloud(&mut self) -> Result<(), String> {
+        self.say(|| "cloud connected".to_owned());
+        self.cloud.connect();
+        self.handle(Event::UplinkUp)
+    }
+
+    pub(crate) fn tear_cloud(&mut self) -> Result<(), String> {
+        self.say(|| "cloud gone".to_owned());
+        self.cloud.tear(&mut self.rng)?;
+        self.handle(Event::UplinkDown)
+    }
+
+    /// A clean stop, and a new process.
+    pub(crate) fn stop(&mut self) -> Result<(), String> {
+        self.say(|| "stop".to_owned());
+        let (now, mut effects) = (self.now(), Vec::new());
+        self.driver.stop(now, &mut |effect| effects.push(effect));
+        effects.into_iter().try_for_each(|effect| self.perform(effect))?;
+        self.restart()
+    }
+
+    /// The process dies here, and another one starts on what survived.
+    pub(crate) fn restart(&mut self) -> Result<(), String> {
+        let clean = !self.disk.crashed() && self.driver.engine().is_committed() && self.plan.never_idle();
+        let before = clean.then(|| self.driver.engine().snapshot(self.now()));
+        _ = self.broker.tear(&mut self.rng);
+        self.cloud.tear(&mut self.rng)?;
+        self.wall_ms += as_ms(pick(&mut self.rng, &[0, 1, 700, 20_000]));
+        self.proc_ms = 0;
+        self.tags.clear();
+        loop {
+            self.disk.reopen();
+            self.trace.starts += 1;
+            self.driver = open(&self.plan, &self.disk, self.now())?;
+            if !self.disk.crashed() {
+                break;
+            }
+        }
+        if let Some(canary) = self.canary {
+            self.driver.set_canary(canary);
+        }
+        let lost = self.log.cut_to(&self.status())?;
+        self.say(|| format!("started anew; {lost} messages were not durable yet"));
+        match before {
+            Some(before) if before != self.driver.engine().snapshot(self.now()) => {
+                Err("all was durable, and the state after the restart is another".to_owned())
+            }
+            Some(_) | None => self.check_books(),
+        }
+    }
+
+    /// The books balance, and nothing that was handed over is missing in them.
+    pub(crate) fn check_books(&mut self) -> Result<(), String> {
+        if !self.driver.engine().balances() {
+            return Err(format!("the books do not balance: {:?}", self.status()));
+        }
+        self.log.check_totals(&self.status())
+    }
+}
+
+impl Trace {
+    fn say(&mut self, line: String) {
+        if self.verbose {
+            println!("{line}");
+        }
+        if self.lines.len() == TRACE_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// The last lines.
+    pub(crate) fn tail(&self) -> String {
+        let short = |line: &String| line.chars().take(300).collect::<String>();
+        self.lines.iter().map(short).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Names the sequence of effects.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.effects.finish()
+    }
+}
+
+fn open(plan: &Plan, disk: &Disk, now: Now) -> Result<Driver<Ring<Disk>>, String> {
+    let store = Ring::new(disk.clone(), Packing::NONE);
+    Driver::start(plan.spec.clone(), store, now).map_err(|error| format!("the driver did not start: {error}"))
+}
+
+fn now_at(proc_ms: u64, wall_ms: i64) -> Now {
+    Now { proc: ProcTime::from_millis(proc_ms), wall: WallTime::from_millis(wall_ms), quality: ClockQuality::Synced }
+}
