@@ -79,6 +79,9 @@ impl Engine for Echo {
         Vec::new()
     }
 
+    fn unacknowledged(&self) -> usize {
+        0
+    }
     fn report(&self, _now: Now) -> Value {
         serde_json::json!({ "unsent": self.unsent.len() })
     }

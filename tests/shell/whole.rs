@@ -170,6 +170,9 @@ impl Engine for Broken {
     fn health(&self) -> Vec<String> {
         Vec::new()
     }
+    fn unacknowledged(&self) -> usize {
+        0
+    }
     fn report(&self, _now: Now) -> Value {
         Value::Null
     }
