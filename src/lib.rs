@@ -41,7 +41,7 @@
 //!    [`ProcTime`](model::time::ProcTime) never mix; no persisted value is a
 //!    `ProcTime`. *(the type system; `tests/conformance`: restarted every seven lines)*
 //! 5. A watermark never moves back, not after a restart either.
-//!    *(engine::watermark; `tests/simulation`)*
+//!    *(`engine::watermark`; `tests/simulation`)*
 //! 6. Bad input is data: counted by reason, never an error that reaches the loop.
 //!    *(`tests/decode`; `tests/end_to_end`: garbage)*
 //! 7. The books balance at all times. *(`tests/simulation` after every step)*

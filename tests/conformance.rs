@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::driver::Driver;
+use tidegate::engine::encode::Encoding;
 use tidegate::engine::memory_store::MemorySlots;
 use tidegate::engine::outbox::row::{PaneKind, Row};
 use tidegate::engine::ring::{Packing, Ring};
@@ -151,6 +152,7 @@ fn pipeline(config: &Value) -> Result<PipelineSpec, Verdict> {
     Ok(PipelineSpec {
         gateway: name("gw"),
         topic_prefix: "tidegate".to_owned(),
+        encoding: Encoding::Json,
         outbox_bytes_max: 1 << 30,
         streams: vec![stream],
         commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(60) },

@@ -13,7 +13,7 @@ use std::io;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
 use crate::model::limits::BATCH_MAX;
@@ -111,7 +111,7 @@ impl<E: Engine> EngineThread<E> {
             identity,
             routes: Routes::default(),
             liveness: Liveness::new(commit_interval),
-            supervision: Supervision::from_env(now),
+            supervision: Supervision::default(),
             devices: ConnectionFacts::default(),
             uplink: ConnectionFacts::default(),
             health: Vec::new(),
@@ -166,7 +166,7 @@ impl<E: Engine> EngineThread<E> {
             self.liveness.handle_acks(now.proc, acks);
         }
         self.publish_status(now);
-        self.supervision.handle_progress(now.proc);
+        self.supervision.handle_progress();
         Ok(Turn::Next)
     }
 
@@ -176,12 +176,7 @@ impl<E: Engine> EngineThread<E> {
         }
         let now = self.clock.now();
         self.liveness.handle_wait(now.proc);
-        let deadlines = [
-            self.engine.next_deadline(now),
-            self.liveness.next_deadline(),
-            self.supervision.next_deadline(),
-            self.status_at,
-        ];
+        let deadlines = [self.engine.next_deadline(now), self.liveness.next_deadline(), self.status_at];
         let wait = deadlines.into_iter().flatten().map(|deadline| deadline.since(now.proc)).min();
         self.inbox.recv(wait.unwrap_or(WAIT_MAX).min(WAIT_MAX))
     }
@@ -224,6 +219,7 @@ impl<E: Engine> EngineThread<E> {
                 // Whoever asked may have gone.
                 let _ = answer.send(self.status(now, &self.health(), &report).online());
             }
+            Input::Pulse => self.supervision.handle_pulse(),
             Input::Stop { .. } => error!("a stop is taken by the loop"),
         }
         1
@@ -264,7 +260,7 @@ impl<E: Engine> EngineThread<E> {
         }
         let changed = health != self.health;
         if changed {
-            info!(reasons = ?health, "health changed");
+            debug!(reasons = ?health, "health changed");
             self.health = health;
         }
         if self.status_at.is_some() && (due || changed) {

@@ -63,6 +63,8 @@ pub enum Input {
     },
     /// Somebody wants the status document.
     Query(oneshot::Sender<Vec<u8>>),
+    /// The network thread runs; the engine thread feeds systemd's watchdog on it.
+    Pulse,
     /// Finish: final commit, offline status, then the thread ends.
     Stop {
         /// For the status document.

@@ -25,6 +25,7 @@ pub mod uplink;
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::runtime::Builder;
@@ -36,24 +37,27 @@ use crate::config::boot::Config;
 use crate::engine::driver::Driver;
 use crate::engine::step::Clock;
 use crate::model::ids::push_escaped;
+use crate::model::time::Span;
 
-use clock::SystemClock;
+use clock::{SystemClock, sleep};
 use engine_thread::{Engine, Wiring};
 use inbox::{InboxSender, Input, inbox};
 use mqtt::ingest::IngestSpec;
-use shutdown::{STOP_MAX, Signals};
+use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
 use uplink::mqtt::UplinkSpec;
 
-/// Name resolution runs on these; two brokers, two threads.
-const BLOCKING_THREADS: usize = 2;
+/// Name resolution runs on these, one attempt each. A resolver that hangs for 30 s
+/// can hold six attempts of the uplink; those to the device broker must not queue
+/// behind them.
+const BLOCKING_THREADS: usize = 8;
 
 /// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
 ///
 /// # Errors
 /// The store cannot be used, the operating system refuses threads or signal
-/// handlers, the engine thread ended by itself, or the stop took longer than
-/// [`STOP_MAX`]. Never because of the network.
+/// handlers, the engine thread ended by itself, or did not finish within
+/// [`ENGINE_MAX`]. Never because of the network.
 pub fn run(config: &Config) -> anyhow::Result<()> {
     let clock = SystemClock::start();
     let runtime = Builder::new_current_thread()
@@ -98,6 +102,9 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let mut ingest = tokio::spawn(mqtt::ingest::run(ingest_spec, sender.clone(), clock, stopping.clone()));
     let mut uplink = tokio::spawn(uplink::mqtt::run(uplink_spec, sender.clone(), clock, stopping));
     let control_task = control.and_then(|path| serve_control(path, &sender));
+    if let Some(every) = systemd::pulse_every() {
+        tokio::spawn(pulse(sender.clone(), every));
+    }
     systemd::ready();
     info!(gateway = %config.pipeline.gateway, "tidegate is running");
 
@@ -111,27 +118,39 @@ pub async fn supervise<E: Engine + Send + 'static>(
 
     info!(reason, "stopping");
     systemd::stopping();
+    let asked = clock.proc();
     stop_in.send_replace(true);
     let finish = async {
         // Closed: it has ended already, which the next line sees.
         let _ = sender.send(Input::Stop { reason }).await;
-        let _ = (&mut engine_ended).await;
-        let _ = tokio::join!(&mut ingest, &mut uplink);
+        let _ = engine_ended.await;
     };
-    let finished = timeout(STOP_MAX, finish).await;
+    let finished = timeout(ENGINE_MAX, finish).await;
     if let (Some(task), Some(path)) = (control_task, control) {
         task.abort();
         let _ = std::fs::remove_file(path);
     }
     if finished.is_err() {
         error!("not finished in time: what was not acknowledged will be delivered again");
-        bail!("the stop took longer than {} s", STOP_MAX.as_secs());
+        bail!("the engine did not finish within {} s", ENGINE_MAX.as_secs());
+    }
+    let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
+    let farewell = async { tokio::join!(&mut ingest, &mut uplink) };
+    if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
+        warn!("a broker does not answer: ending without a farewell");
     }
     if thread.join().is_err() {
         bail!("the engine thread panicked while stopping");
     }
     info!("stopped");
     Ok(())
+}
+
+/// Until the engine thread ends.
+async fn pulse(inbox: InboxSender, every: Span) {
+    while inbox.send(Input::Pulse).await.is_ok() {
+        sleep(every).await;
+    }
 }
 
 /// Without the socket the agent does its work all the same.
@@ -155,7 +174,7 @@ fn ingest_spec(config: &Config) -> IngestSpec {
 
 fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
     let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
-    push_escaped(&mut status_topic, &identity.gateway);
+    push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
     status_topic.push_str("/status");
     UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will() }
 }

@@ -1,8 +1,9 @@
 //! What systemd is told. Without `NOTIFY_SOCKET` nothing happens.
 //!
-//! The watchdog is fed by the engine thread at the end of a turn of its loop,
-//! so a feed means: events were taken, the engine ran, the store answered. A
-//! timer elsewhere would go on feeding while the engine hangs.
+//! The watchdog is fed by the engine thread at the end of a turn that took a
+//! pulse of the network thread from the inbox. So a feed means that the network
+//! thread runs, the inbox moves, the engine ran and the store answered; a timer
+//! of its own would go on feeding while one of them hangs.
 
 use sd_notify::NotifyState;
 use tracing::debug;
@@ -22,30 +23,31 @@ pub fn stopping() {
     tell(NotifyState::Stopping);
 }
 
+/// How often the network thread sends its pulse: a quarter of the time after which
+/// systemd acts. `None`: nobody watches.
+pub fn pulse_every() -> Option<Span> {
+    let mut micros = 0;
+    sd_notify::watchdog_enabled(false, &mut micros).then(|| Span::from_millis((micros / 4_000).max(1)))
+}
+
 /// Feeds the watchdog and keeps the status line; owned by the engine thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Supervision {
-    /// A quarter of the time after which systemd acts.
-    feed_every: Option<Span>,
-    fed_at: ProcTime,
+    pulse: bool,
     line: String,
     line_at: Option<ProcTime>,
 }
 
 impl Supervision {
-    /// Reads the watchdog's time from the environment.
-    pub fn from_env(now: ProcTime) -> Supervision {
-        let mut micros = 0;
-        let watched = sd_notify::watchdog_enabled(false, &mut micros);
-        let feed_every = watched.then(|| Span::from_millis((micros / 4_000).max(1)));
-        Supervision { feed_every, fed_at: now, line: String::new(), line_at: None }
+    /// A pulse of the network thread has come through the inbox.
+    pub fn handle_pulse(&mut self) {
+        self.pulse = true;
     }
 
     /// The engine thread has finished a turn.
-    pub fn handle_progress(&mut self, now: ProcTime) {
-        if self.feed_every.is_some_and(|every| now.since(self.fed_at) >= every) {
+    pub fn handle_progress(&mut self) {
+        if std::mem::take(&mut self.pulse) {
             tell(NotifyState::Watchdog);
-            self.fed_at = now;
         }
     }
 
@@ -58,11 +60,6 @@ impl Supervision {
             self.line.push_str(line);
             self.line_at = Some(now);
         }
-    }
-
-    /// By when the engine thread must take a turn although nothing happens.
-    pub fn next_deadline(&self) -> Option<ProcTime> {
-        self.feed_every.map(|every| self.fed_at + every)
     }
 }
 

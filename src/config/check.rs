@@ -19,6 +19,7 @@ mod window;
 
 use std::path::PathBuf;
 
+use crate::engine::encode::Encoding;
 use crate::engine::spec::{CommitSpec, PipelineSpec};
 use crate::model::ids::Name;
 use crate::model::limits::{MQTT_NAME_BYTES, OUTBOX_BYTES};
@@ -142,6 +143,8 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let gateway = section(root, "gateway", &keys::GATEWAY, true, report);
     let id = gateway.as_ref().and_then(|gateway| gateway.parsed("id", "a string", report, name));
     let prefix = gateway.as_ref().and_then(|gateway| gateway.parsed("topic_prefix", "a string", report, topic_prefix));
+    let encodings = Encoding::ALL.map(|encoding| (encoding.as_str(), encoding));
+    let encoding = gateway.as_ref().and_then(|gateway| gateway.choice("encoding", &encodings, report));
     let needed = purpose == Purpose::Run;
     let devices = section(root, "devices", &keys::BROKER, needed, report);
     let uplink = section(root, "uplink", &keys::BROKER, needed, report);
@@ -163,6 +166,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
         Some(PipelineSpec {
             gateway: id?,
             topic_prefix: prefix?,
+            encoding: encoding?,
             outbox_bytes_max: outbox_bytes_max?,
             streams: streams?,
             commit: commit?,

@@ -110,6 +110,9 @@ impl Engine {
 
     /// Takes one input in.
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
+        // What time alone has brought comes first: a device that was silent for
+        // too long was idle before its next message came.
+        self.handle_deadlines(now);
         match event {
             Event::Message(message) => self.handle_message(now, message),
             Event::SessionStarted { resumed } => self.handle_session(resumed),
@@ -122,7 +125,6 @@ impl Engine {
             Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
             Event::Tick => {}
         }
-        self.handle_deadlines(now);
     }
 
     fn handle_session(&mut self, resumed: bool) {
@@ -265,8 +267,12 @@ impl Engine {
         if !self.uplink_up {
             return None;
         }
-        let envelope = Envelope { topic_prefix: &self.spec.topic_prefix, gateway: self.spec.gateway.as_str() };
-        self.outbox.next_batch(&envelope)
+        let envelope = Envelope {
+            topic_prefix: &self.spec.topic_prefix,
+            gateway: self.spec.gateway.as_str(),
+            encoding: self.spec.encoding,
+        };
+        self.outbox.next_batch(envelope)
     }
 
     /// State was lost: what comes now counts under a higher epoch, and windows

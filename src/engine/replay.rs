@@ -22,7 +22,7 @@ use crate::model::record::{Record, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
 
 use super::Engine;
-use super::encode::json;
+use super::encode::record_json;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Event, Message};
@@ -158,7 +158,7 @@ impl Replay {
             out.extend_from_slice(b"{\"lane\":\"");
             out.extend_from_slice(lane.as_str().as_bytes());
             out.extend_from_slice(b"\",");
-            out.extend_from_slice(&json::record(gateway, seq, row)[1..]);
+            out.extend_from_slice(&record_json(gateway, seq, row)[1..]);
             out.push(b'\n');
         });
     }

@@ -6,6 +6,7 @@ use crate::model::time::{EventTime, Span};
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::aggregate::Kind as AggregateKind;
+use super::encode::Encoding;
 
 /// Everything the engine needs to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub struct PipelineSpec {
     pub gateway: Name,
     /// Prefix of the outgoing topics; `tidegate` by default.
     pub topic_prefix: String,
+    /// How batches are written.
+    pub encoding: Encoding,
     /// Bytes that the outbox may hold. Full: the oldest records of the lowest
     /// lane make room and are counted as evicted.
     pub outbox_bytes_max: usize,

@@ -61,18 +61,24 @@ inline_id!(Name);
 
 /// Appends `text` percent-encoded outside `[A-Za-z0-9._~-]` (RFC 3986's
 /// unreserved set): the form every part of an id and of a topic has.
-pub fn push_escaped(out: &mut String, text: &str) {
+///
+/// # Errors
+/// Only what `out` gives.
+pub fn push_escaped(out: &mut dyn fmt::Write, text: &str) -> fmt::Result {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'~' | b'-' => out.push(char::from(byte)),
-            other => {
-                out.push('%');
-                out.push(char::from(HEX[usize::from(other >> 4)]));
-                out.push(char::from(HEX[usize::from(other & 15)]));
-            }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-');
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| !plain(byte)) {
+        out.write_str(&rest[..at])?;
+        let character = rest[at..].chars().next().expect("a byte was found there");
+        for byte in &rest.as_bytes()[at..at + character.len_utf8()] {
+            out.write_char('%')?;
+            out.write_char(char::from(HEX[usize::from(byte >> 4)]))?;
+            out.write_char(char::from(HEX[usize::from(byte & 15)]))?;
         }
+        rest = &rest[at + character.len_utf8()..];
     }
+    out.write_str(rest)
 }
 
 #[cfg(test)]
@@ -92,7 +98,7 @@ mod tests {
     #[test]
     fn ids_are_escaped_so_that_no_part_can_break_out_of_its_place() {
         let mut out = String::new();
-        push_escaped(&mut out, "a/b+#%~ü");
+        push_escaped(&mut out, "a/b+#%~ü").expect("memory does not fail");
         assert_eq!(out, "a%2Fb%2B%23%25~%C3%BC");
     }
 }

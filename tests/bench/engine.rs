@@ -36,7 +36,7 @@ fn main() {
 
     let before = cpu_time();
     load.run(&names, RECORDS);
-    let spent = cpu_time() - before;
+    let spent = cpu_time().saturating_sub(before);
     figure("engine.tumbling.cpu_ns_per_record", spent.as_secs_f64() * 1e9 / RECORDS as f64, "ns");
 
     let counted = allocation_counter::measure(|| load.run(&names, RECORDS));

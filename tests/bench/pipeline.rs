@@ -1,6 +1,7 @@
 //! The pipeline that the engine's figures are about.
 
 use tidegate::engine::aggregate::Kind;
+use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
     CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeSpec, WatermarkSpec,
     WindowKind, WindowSpec,
@@ -40,6 +41,7 @@ pub(crate) fn tumbling() -> PipelineSpec {
     PipelineSpec {
         gateway: name("gw"),
         topic_prefix: "tidegate".to_owned(),
+        encoding: Encoding::Json,
         outbox_bytes_max: 64 << 20,
         streams: vec![stream],
         commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },

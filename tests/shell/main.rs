@@ -8,6 +8,7 @@ mod broker;
 mod control;
 mod ingest;
 mod peer;
+mod systemd;
 mod task;
 mod tls;
 mod uplink;

@@ -177,6 +177,7 @@ fn name(input: &Input) -> &'static str {
         Input::UplinkAcked(_) => "UplinkAcked",
         Input::UplinkDown { .. } => "UplinkDown",
         Input::Query(_) => "Query",
+        Input::Pulse => "Pulse",
         Input::Stop { .. } => "Stop",
     }
 }

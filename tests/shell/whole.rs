@@ -9,6 +9,7 @@ use tidegate::agent::clock::SystemClock;
 use tidegate::agent::engine_thread::Engine;
 use tidegate::agent::{control, supervise};
 use tidegate::config::boot::{Config, StorageSpec};
+use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
     CommitSpec, FieldsSpec, FormatSpec, OnIdle, PipelineSpec, Scope, StreamSpec, TimeSpec, WatermarkSpec,
 };
@@ -101,6 +102,7 @@ fn pipeline() -> PipelineSpec {
     PipelineSpec {
         gateway: Name::new("gw 1").expect("valid"),
         topic_prefix: "t".into(),
+        encoding: Encoding::Json,
         outbox_bytes_max: 1 << 20,
         streams: vec![stream],
         commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(60) },

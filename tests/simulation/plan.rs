@@ -1,6 +1,7 @@
 //! What the world of one seed is like: its pipeline, its broker, its faults.
 
 use tidegate::engine::aggregate::Kind;
+use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
     CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeFallback, TimeFormat,
     TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
@@ -72,6 +73,7 @@ impl Plan {
         let spec = PipelineSpec {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
+            encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
             outbox_bytes_max: if rng.chance(4) {
                 as_len(pick(&mut rng, &[400, 900, 2_000, 5_000, 9_000]))
             } else {

@@ -68,13 +68,12 @@ impl Model {
         assert!(reached >= self.durable.len(), "{at}: {reached} of {} durable pages", self.durable.len());
         assert!(reached <= self.durable.len() + 1, "{at}: more pages than were ever tried");
         for (place, page) in (covered..).zip(&loaded.pages) {
-            match self.durable.get(place) {
-                Some(expected) => assert!(page == expected, "{at}: page {place} has wrong bytes"),
-                None => {
-                    assert!(self.tried.contains(page), "{at}: page {place} was never tried");
-                    self.durable.push(page.clone());
-                    break;
-                }
+            if let Some(expected) = self.durable.get(place) {
+                assert!(page == expected, "{at}: page {place} has wrong bytes");
+            } else {
+                assert!(self.tried.contains(page), "{at}: page {place} was never tried");
+                self.durable.push(page.clone());
+                break;
             }
         }
         self.snapshot = loaded.snapshot.clone().map(|state| (state, covered));

@@ -62,6 +62,7 @@ pub static GATEWAY: Section = Section {
     keys: &[
         key("id", Required, "name of this gateway; first part of every outgoing topic and id"),
         key("topic_prefix", Default("tidegate"), "first levels of the outgoing topics"),
+        key("encoding", Default("json"), "of outgoing batches: `json` or `cbor`"),
     ],
 };
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::lane::Progress;
 use super::row::{self, Row};
 use super::{LaneKind, Outbox, state};
-use crate::engine::encode::{self, Envelope};
+use crate::engine::encode::Envelope;
 use crate::engine::step::{Batch, BatchId};
 use crate::engine::wire::put_u64;
 use crate::model::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UPLINK_WINDOW};
@@ -43,7 +43,7 @@ struct Waiting {
 impl Outbox {
     /// The next batch to publish, marked as in flight. `None` when the window is
     /// full or nothing durable waits.
-    pub fn next_batch(&mut self, envelope: &Envelope<'_>) -> Option<Batch> {
+    pub fn next_batch(&mut self, envelope: Envelope<'_>) -> Option<Batch> {
         if self.in_flight.batches.len() >= UPLINK_WINDOW {
             return None;
         }
@@ -68,7 +68,7 @@ impl Outbox {
             let row = row::read(lane.row(entry)).expect("rows are written by the outbox");
             (entry.seq, row)
         });
-        let payload = encode::json::envelope(envelope, epoch, kind, rows);
+        let payload = envelope.payload(epoch, kind, rows);
         let (first_seq, last_seq) = (lane.entries()[first].seq, lane.entries()[past - 1].seq);
         for index in first..past {
             *lane.progress_mut(index) = Progress::InFlight;

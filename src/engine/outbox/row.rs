@@ -307,6 +307,16 @@ fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
 }
 
 impl<'a> PaneValues<'a> {
+    /// Number of fields.
+    pub fn len(self) -> usize {
+        usize::try_from(self.fields).unwrap_or(usize::MAX)
+    }
+
+    /// True without any field.
+    pub fn is_empty(self) -> bool {
+        self.fields == 0
+    }
+
     /// Each field with its results; `None` where there is none.
     pub fn fields(self) -> impl Iterator<Item = (&'a str, FieldResults<'a>)> {
         let mut reader = Reader::new(self.bytes);
@@ -328,6 +338,8 @@ pub struct FieldResults<'a> {
     reader: Reader<'a>,
 }
 
+impl ExactSizeIterator for FieldResults<'_> {}
+
 impl Iterator for FieldResults<'_> {
     type Item = (Kind, Option<f64>);
 
@@ -338,9 +350,23 @@ impl Iterator for FieldResults<'_> {
         let value = self.reader.f64().expect("checked when the row was read");
         Some((kind, value.is_finite().then_some(value)))
     }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.kinds.len(), Some(self.kinds.len()))
+    }
 }
 
 impl<'a> RawValues<'a> {
+    /// Number of fields.
+    pub fn len(self) -> usize {
+        usize::try_from(self.fields).unwrap_or(usize::MAX)
+    }
+
+    /// True without any field.
+    pub fn is_empty(self) -> bool {
+        self.fields == 0
+    }
+
     /// Each field with its value.
     pub fn fields(self) -> impl Iterator<Item = (&'a str, f64)> {
         let mut reader = Reader::new(self.bytes);

@@ -4,7 +4,8 @@ use super::*;
 use crate::engine::encode::Envelope;
 use crate::engine::wire::Reader;
 
-const ENVELOPE: Envelope<'static> = Envelope { topic_prefix: "t", gateway: "gw" };
+const ENVELOPE: Envelope<'static> =
+    Envelope { topic_prefix: "t", gateway: "gw", encoding: crate::engine::encode::Encoding::Json };
 
 fn push(outbox: &mut Outbox, kind: LaneKind, text: &str) {
     let row = AlarmRow { at: WallTime::from_millis(0), code: "code", text };
@@ -12,7 +13,7 @@ fn push(outbox: &mut Outbox, kind: LaneKind, text: &str) {
 }
 
 fn published(outbox: &mut Outbox) -> Vec<String> {
-    let batches = core::iter::from_fn(|| outbox.next_batch(&ENVELOPE));
+    let batches = core::iter::from_fn(|| outbox.next_batch(ENVELOPE));
     batches.map(|batch| String::from_utf8(batch.payload).unwrap()).collect()
 }
 
@@ -69,7 +70,7 @@ fn an_eviction_behind_a_gap_under_way_is_done_again_in_the_same_way() {
     outbox.mark_committed();
     let mut snapshot = Vec::new();
     outbox.write_all(&mut snapshot);
-    let batch = outbox.next_batch(&ENVELOPE).map(|batch| (batch.topic, batch.records));
+    let batch = outbox.next_batch(ENVELOPE).map(|batch| (batch.topic, batch.records));
     assert_eq!(batch, Some(("t/gw/data/live".to_owned(), 1)), "the gap alone: `row 1` comes before `row 2`");
     push(&mut outbox, LaneKind::Alarm, "urgent");
     assert_eq!(outbox.ledger(LaneKind::Live).evicted, 2);

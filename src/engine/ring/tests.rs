@@ -246,5 +246,5 @@ fn packing_is_undone_and_a_value_that_does_not_unpack_is_damage() {
     let mut ring = Ring::new(slots, Packing { unpack: |_| None, ..halves });
     let loaded = ring.load().unwrap();
     assert_eq!((loaded.snapshot, loaded.pages.len()), (None, 0));
-    assert_eq!(loaded.damage.len(), 2, "it does not unpack, and pages follow it: {:?}", loaded.damage);
+    assert!(loaded.damage.iter().any(|what| what.contains("does not unpack")), "{:?}", loaded.damage);
 }
