@@ -32,8 +32,9 @@ use self::process::World;
 
 /// Seeds of every run of the tests.
 const SEEDS: Range<u64> = 0..200;
-/// Seeds that failed once.
-const KEPT: [u64; 0] = [];
+/// Seeds that failed once; what they mean moves with the world, so that the unit
+/// tests of the fixes are the lasting memory.
+const KEPT: [u64; 3] = [846, 1_461, 4_619];
 
 /// What a run was like.
 struct Outcome {
