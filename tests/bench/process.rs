@@ -31,12 +31,7 @@ pub(crate) fn process_rss_mib(pid: u32) -> (f64, f64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let kib = |name: &str| -> f64 {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel tells");
-        line.trim_start_matches(':')
-            .split_whitespace()
-            .next()
-            .expect("a number and kB")
-            .parse()
-            .expect("a number")
+        line.trim_start_matches(':').split_whitespace().next().expect("a number and kB").parse().expect("a number")
     };
     (kib("VmRSS") / 1024.0, kib("VmHWM") / 1024.0)
 }
