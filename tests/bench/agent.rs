@@ -1,4 +1,4 @@
-//! Agent figures: what one QoS 1 message costs, all told.
+//! Agent figures: what one `QoS` 1 message costs, all told.
 //!
 //! The real binary between two real mosquitto brokers: subscribe, decode,
 //! aggregate (10 s windows, count/sum/min/max), commit to sled with fdatasync,

@@ -1,6 +1,7 @@
 //! What the world of one seed is like: its pipeline, its broker, its faults.
 
 use tidegate::engine::aggregate::Kind;
+use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
     CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeFallback, TimeFormat,
     TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
@@ -68,6 +69,7 @@ impl Plan {
         let spec = PipelineSpec {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
+            encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
             outbox_bytes_max: if rng.chance(4) { as_len(rng.between(1_500, 9_000)) } else { 1 << 30 },
             streams: (0..streams).map(|index| stream(&mut rng, index, idle_allowed)).collect(),
             commit: CommitSpec {

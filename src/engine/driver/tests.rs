@@ -41,6 +41,7 @@ fn pipeline() -> PipelineSpec {
     PipelineSpec {
         gateway: name("gw"),
         topic_prefix: "tidegate".to_owned(),
+        encoding: crate::engine::encode::Encoding::Json,
         outbox_bytes_max: 1 << 20,
         streams: vec![stream],
         commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_millis(150) },

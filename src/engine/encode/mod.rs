@@ -13,6 +13,11 @@ use super::outbox::row::Row;
 
 use self::record::{EnvelopeView, RecordView, Records};
 
+/// Room for an envelope, and for a typical record: a guess that saves growing.
+const ENVELOPE_BYTES: usize = 256;
+/// See `ENVELOPE_BYTES`.
+const RECORD_BYTES: usize = 512;
+
 /// Version of the envelope.
 pub const ENVELOPE_VERSION: u32 = 1;
 
@@ -51,7 +56,7 @@ impl Encoding {
     }
 }
 
-impl<'a> Envelope<'a> {
+impl Envelope<'_> {
     /// The topic of a lane.
     pub fn topic(&self, lane: LaneKind) -> String {
         let mut topic = String::with_capacity(64);
@@ -63,14 +68,25 @@ impl<'a> Envelope<'a> {
         topic
     }
 
-    /// The payload of one batch.
-    pub fn payload(&self, epoch: u64, lane: LaneKind, rows: Vec<(u64, Row<'a>)>) -> Vec<u8> {
+    /// The payload of one batch of rows with their sequence numbers.
+    pub fn payload<'r>(
+        &self,
+        epoch: u64,
+        lane: LaneKind,
+        rows: impl ExactSizeIterator<Item = (u64, Row<'r>)> + Clone,
+    ) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ENVELOPE_BYTES + rows.len() * RECORD_BYTES);
         let records = Records { gateway: self.gateway, rows };
         let view = EnvelopeView { v: ENVELOPE_VERSION, gw: self.gateway, epoch, lane: lane.as_str(), records };
         match self.encoding {
-            Encoding::Json => serde_json::to_vec(&view).expect("a view is plain data, memory does not fail"),
-            Encoding::Cbor => serde_cbor::to_vec(&view).expect("a view is plain data, memory does not fail"),
+            Encoding::Json => {
+                serde_json::to_writer(&mut out, &view).expect("a view is plain data, memory does not fail")
+            }
+            Encoding::Cbor => {
+                serde_cbor::to_writer(&mut out, &view).expect("a view is plain data, memory does not fail")
+            }
         }
+        out
     }
 }
 
@@ -116,7 +132,7 @@ mod tests {
         let payload = |encoding| {
             let envelope = Envelope { topic_prefix: "tidegate", gateway: "gw 1", encoding };
             assert_eq!(envelope.topic(LaneKind::Live), "tidegate/gw%201/data/live");
-            envelope.payload(7, LaneKind::Live, vec![(9, row::read(&bytes).expect("a row"))])
+            envelope.payload(7, LaneKind::Live, [(9, row::read(&bytes).expect("a row"))].into_iter())
         };
         let json = payload(Encoding::Json);
         assert_eq!(core::str::from_utf8(&json), Ok(EXPECTED));

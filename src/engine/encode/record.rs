@@ -19,25 +19,27 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// One message.
 #[derive(Serialize)]
-pub(super) struct EnvelopeView<'a> {
+pub(super) struct EnvelopeView<'a, R: Serialize> {
     pub v: u32,
     pub gw: &'a str,
     pub epoch: u64,
     pub lane: &'static str,
-    pub records: Records<'a>,
+    pub records: R,
 }
 
-/// The records of one message, with their sequence numbers.
-pub(super) struct Records<'a> {
+/// The records of one message, with their sequence numbers; read from the outbox
+/// as they are written.
+pub(super) struct Records<'a, I> {
     pub gateway: &'a str,
-    pub rows: Vec<(u64, Row<'a>)>,
+    pub rows: I,
 }
 
-impl Serialize for Records<'_> {
+impl<'r, I: ExactSizeIterator<Item = (u64, Row<'r>)> + Clone> Serialize for Records<'_, I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.rows.len()))?;
-        for (seq, row) in &self.rows {
-            list.serialize_element(&RecordView { gateway: self.gateway, seq: *seq, row })?;
+        let rows = self.rows.clone();
+        let mut list = serializer.serialize_seq(Some(rows.len()))?;
+        for (seq, row) in rows {
+            list.serialize_element(&RecordView { gateway: self.gateway, seq, row: &row })?;
         }
         list.end()
     }

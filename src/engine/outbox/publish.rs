@@ -68,7 +68,7 @@ impl Outbox {
             let row = row::read(lane.row(entry)).expect("rows are written by the outbox");
             (entry.seq, row)
         });
-        let payload = envelope.payload(epoch, kind, rows.collect());
+        let payload = envelope.payload(epoch, kind, rows);
         let (first_seq, last_seq) = (lane.entries()[first].seq, lane.entries()[past - 1].seq);
         for index in first..past {
             *lane.progress_mut(index) = Progress::InFlight;

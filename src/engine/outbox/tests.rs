@@ -4,7 +4,8 @@ use super::*;
 use crate::engine::encode::Envelope;
 use crate::engine::wire::Reader;
 
-const ENVELOPE: Envelope<'static> = Envelope { topic_prefix: "t", gateway: "gw" };
+const ENVELOPE: Envelope<'static> =
+    Envelope { topic_prefix: "t", gateway: "gw", encoding: crate::engine::encode::Encoding::Json };
 
 fn push(outbox: &mut Outbox, kind: LaneKind, text: &str) {
     let row = AlarmRow { at: WallTime::from_millis(0), code: "code", text };
@@ -12,7 +13,7 @@ fn push(outbox: &mut Outbox, kind: LaneKind, text: &str) {
 }
 
 fn published(outbox: &mut Outbox) -> Vec<String> {
-    let batches = core::iter::from_fn(|| outbox.next_batch(&ENVELOPE));
+    let batches = core::iter::from_fn(|| outbox.next_batch(ENVELOPE));
     batches.map(|batch| String::from_utf8(batch.payload).unwrap()).collect()
 }
 
