@@ -201,6 +201,7 @@ impl<E: Engine> EngineThread<E> {
                 self.engine.handle(now, Event::SessionStarted { resumed });
             }
             Input::DevicesSubscribed { refused } => {
+                self.devices.subscribed = refused.is_empty();
                 self.devices.refused = refused;
                 self.liveness.handle_subscribed(now.proc);
             }
