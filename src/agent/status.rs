@@ -7,7 +7,7 @@
 //! at_ms, clock            wall clock in ms and its quality
 //! uptime_ms               of this process
 //! health                  {state: "ok" | "degraded", reasons: [..]}
-//! devices, uplink         {connected, since_ms, connections, refused, reason}
+//! devices, uplink         {connected, since_ms, connections, subscribed, refused, reason}
 //! engine                  the engine's own report: ledger, lag, outbox, epoch ...
 //! ```
 
@@ -33,6 +33,10 @@ pub struct ConnectionFacts {
     pub since_ms: u64,
     /// Connections made by this process.
     pub connections: u32,
+    /// The broker has granted every topic filter: what devices send from now on
+    /// reaches us. Absent where it has not, and for the uplink.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub subscribed: bool,
     /// Topic filters that the broker refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
@@ -86,6 +90,7 @@ impl ConnectionFacts {
     /// A connection was made.
     pub fn handle_up(&mut self, now: ProcTime) {
         self.connected = true;
+        self.subscribed = false;
         self.since_ms = now.as_millis();
         self.connections = self.connections.saturating_add(1);
         self.reason.clear();
@@ -97,6 +102,7 @@ impl ConnectionFacts {
             self.since_ms = now.as_millis();
         }
         self.connected = false;
+        self.subscribed = false;
         self.refused.clear();
         self.reason = reason;
     }

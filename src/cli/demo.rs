@@ -182,7 +182,7 @@ impl Demo {
                 Received::Subscribed(_) => subscribed = true,
                 Received::Message(_) | Received::Lost(_) | Received::Nothing => {}
             }
-            if subscribed && self.status().is_ok_and(|status| is_connected(&status)) {
+            if subscribed && self.status().is_ok_and(|status| is_ready(&status)) {
                 return Ok(());
             }
             anyhow::ensure!(
@@ -301,7 +301,7 @@ fn story(spec: &FleetSpec) -> VecDeque<(Span, String)> {
     notes.into()
 }
 
-/// Both sides of the agent are connected.
-fn is_connected(status: &Value) -> bool {
-    ["devices", "uplink"].into_iter().all(|side| status[side]["connected"] == true)
+/// Nothing that is sent from now on can be missed.
+fn is_ready(status: &Value) -> bool {
+    status["devices"]["subscribed"] == true && status["uplink"]["connected"] == true
 }

@@ -281,7 +281,7 @@ fn parse(payload: &[u8]) -> Result<(LaneKey, Vec<(Head, Value)>), Refused> {
     let lane = LaneKey { gw: envelope.gw, epoch: envelope.epoch, lane: envelope.lane };
     let mut records = Vec::with_capacity(envelope.records.len());
     for mut record in envelope.records {
-        let head = Head::deserialize(&record).map_err(malformed)?;
+        let head = Head::deserialize(&record).map_err(|error| Refused::Malformed(error.to_string()))?;
         if head.kind == Kind::Pane && (head.id.is_none() || head.rev.is_none()) {
             return Err(Refused::Malformed("a pane without `id` or `rev`".into()));
         }
@@ -291,6 +291,14 @@ fn parse(payload: &[u8]) -> Result<(LaneKey, Vec<(Head, Value)>), Refused> {
         records.push((head, Value::Object(record)));
     }
     Ok((lane, records))
+}
+
+/// Both encodings: a CBOR map begins with 0xa0 to 0xbf, JSON with `{`.
+fn read_envelope(payload: &[u8]) -> Result<Envelope, String> {
+    match payload.first() {
+        Some(0xa0..=0xbf) => serde_cbor::from_slice(payload).map_err(|error| error.to_string()),
+        Some(_) | None => serde_json::from_slice(payload).map_err(|error| error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Writes the configuration; does not start yet.
-    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16) -> Agent {
-        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud)).unwrap();
+    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16, encoding: &str) -> Agent {
+        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud, encoding)).unwrap();
         Agent { dir: dir.to_owned(), child: None }
     }
 
@@ -101,11 +101,12 @@ pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
 
 /// Commits and snapshots are frequent, so that kills meet every phase of them. No device
 /// falls idle, so that panes depend on the readings alone.
-fn config(dir: &Path, devices: u16, cloud: u16) -> String {
+fn config(dir: &Path, devices: u16, cloud: u16, encoding: &str) -> String {
     let dir = dir.display();
     format!(
         r#"[gateway]
 id = "gw-1"
+encoding = "{encoding}"
 
 [devices]
 broker = "mqtt://127.0.0.1:{devices}"

@@ -23,3 +23,13 @@ fn disorder_within_the_bound_gives_the_exact_windows_once_each() {
         assert_eq!(ledger(&status, name), expected, "{name} in {status}");
     }
 }
+
+#[test]
+fn the_compact_encoding_brings_the_same_windows() {
+    let deliveries = fleet(13, 5, 30);
+    let mut scene = Scene::with_encoding("cbor");
+    scene.publish(&deliveries);
+    scene.wait_for_panes(5 * 6);
+    assert_exact(&scene.cloud, &deliveries);
+    scene.cloud.assert_contract();
+}

@@ -46,16 +46,25 @@ pub(crate) struct Scene {
 impl Scene {
     /// With brokers that run, and the agent subscribed.
     pub(crate) fn start() -> Scene {
-        Scene::with_devices_broker(Broker::start(DEVICES_CONFIG))
+        Scene::set(Broker::start(DEVICES_CONFIG), "json")
     }
 
     /// As [`Scene::start`], behind this broker of the devices.
     pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
+        Scene::set(devices, "json")
+    }
+
+    /// As [`Scene::start`], with this encoding of what the cloud gets.
+    pub(crate) fn with_encoding(encoding: &str) -> Scene {
+        Scene::set(Broker::start(DEVICES_CONFIG), encoding)
+    }
+
+    fn set(devices: Broker, encoding: &str) -> Scene {
         let cloud_broker = Broker::start(PERSISTENT);
         let dir = tempfile::tempdir().unwrap();
         let wire = Proxy::start(devices.port);
         let uplink_wire = Proxy::start(cloud_broker.port);
-        let mut agent = Agent::new(dir.path(), wire.port, uplink_wire.port);
+        let mut agent = Agent::new(dir.path(), wire.port, uplink_wire.port, encoding);
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
         let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };

@@ -125,7 +125,7 @@ impl Drop for Process {
 impl Broker {
     /// Starts mosquitto and waits until it answers.
     pub(super) fn start(clock: &SystemClock, name: &'static str, dir: &Path) -> anyhow::Result<Broker> {
-        let program = find_mosquitto(std::env::var_os("PATH").as_deref())?;
+        let program = find_mosquitto(program_dirs())?;
         let mut failure = None;
         for _ in 0..PORT_TRIES {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
@@ -178,11 +178,45 @@ fn wait_until_it_answers(clock: &SystemClock, process: &mut Process, port: u16) 
     bail!("{} does not answer on port {port}", process.name)
 }
 
-fn find_mosquitto(path: Option<&std::ffi::OsStr>) -> anyhow::Result<PathBuf> {
-    let in_path = path.map(std::env::split_paths).into_iter().flatten();
-    in_path
-        .chain(DAEMON_DIRS.map(PathBuf::from))
-        .map(|dir| dir.join("mosquitto"))
-        .find(|program| program.is_file())
-        .context("the demo needs the MQTT broker mosquitto, which is not installed.\nOn Debian and Raspberry Pi OS: sudo apt-get install mosquitto")
+fn find_mosquitto(dirs: impl Iterator<Item = PathBuf>) -> anyhow::Result<PathBuf> {
+    dirs.map(|dir| dir.join("mosquitto")).find(|program| program.is_file()).context(
+        "the demo needs the MQTT broker mosquitto, which is not installed.\n\
+         On Debian and Raspberry Pi OS: sudo apt-get install mosquitto",
+    )
+}
+
+/// The user's PATH, then where daemons are.
+fn program_dirs() -> impl Iterator<Item = PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    in_path.into_iter().chain(DAEMON_DIRS.map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_mosquitto_the_error_says_how_to_get_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = || [dir.path().join("missing"), dir.path().to_owned()].into_iter();
+        let error = find_mosquitto(dirs()).unwrap_err().to_string();
+        assert!(error.contains("sudo apt-get install mosquitto"), "{error}");
+        fs::write(dir.path().join("mosquitto"), "").unwrap();
+        assert_eq!(find_mosquitto(dirs()).unwrap(), dir.path().join("mosquitto"));
+    }
+
+    #[test]
+    fn a_child_ends_with_its_owner_and_its_last_words_are_kept() {
+        let clock = SystemClock::start();
+        let dir = tempfile::tempdir().unwrap();
+        let mut failing =
+            Process::start("failing", Command::new("sh").args(["-c", "echo no luck; exit 3"]), dir.path()).unwrap();
+        let status = failing.child.wait().unwrap();
+        assert!(failing.failure(status).to_string().contains("no luck"));
+
+        let mut patient = Process::start("patient", Command::new("sleep").arg("600"), dir.path()).unwrap();
+        assert!(patient.ended().unwrap().is_none());
+        assert!(!patient.stop(&clock, Span::from_secs(10)).unwrap().success(), "SIGTERM ended it");
+    }
 }

@@ -112,6 +112,15 @@ fn two_records_under_one_identity_are_a_broken_contract() {
 }
 
 #[test]
+fn both_encodings_say_the_same() {
+    let json = envelope(1, "live", &[pane("a", 0, 0, 5), late(1)]);
+    let value: Value = serde_json::from_slice(&json).expect("JSON");
+    let cbor = serde_cbor::to_vec(&value).expect("CBOR");
+    assert_eq!(end_state(&receive(std::slice::from_ref(&cbor))), end_state(&receive(std::slice::from_ref(&json))));
+    assert!(matches!(Receiver::new().handle_message(&cbor[..20]), Err(Refused::Malformed(_))));
+}
+
+#[test]
 fn what_is_no_envelope_is_refused_as_a_whole() {
     let mut receiver = Receiver::new();
     let headless = envelope(1, "live", &[pane("a", 0, 0, 1), json!({"kind": "pane", "seq": 1})]);
