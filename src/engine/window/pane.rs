@@ -102,8 +102,13 @@ impl Pane {
 
     /// The fields that have a value, in the order of the field table.
     pub fn fields(&self) -> impl Iterator<Item = FieldIx> + use<> {
-        let present = self.present;
-        (0..64_u16).filter(move |field| present >> field & 1 == 1).map(FieldIx)
+        let mut left = self.present;
+        core::iter::from_fn(move || {
+            let field = u16::try_from(left.trailing_zeros()).expect("at most 64");
+            // Clears the lowest bit that is set.
+            left &= left.checked_sub(1)?;
+            Some(FieldIx(field))
+        })
     }
 
     /// The accumulators of one field that has a value.
