@@ -39,6 +39,10 @@ impl<S: Store> Engine for Driver<S> {
         self.storage_status().failure.into_iter().collect()
     }
 
+    fn unacknowledged(&self) -> usize {
+        self.engine().uncommitted_messages()
+    }
+
     fn report(&self, now: Now) -> serde_json::Value {
         let report = Report { engine: self.status(now), storage: self.storage_status() };
         serde_json::to_value(report).expect("numbers and text always serialise")

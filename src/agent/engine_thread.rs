@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, error, info};
 
 use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
-use crate::model::limits::BATCH_MAX;
+use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
 use crate::model::time::{Now, ProcTime, Span};
 
 use super::clock::SystemClock;
@@ -44,6 +44,9 @@ pub trait Engine {
     fn next_deadline(&self, now: Now) -> Option<ProcTime>;
     /// Final commit and snapshot; effects allowed.
     fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect));
+    /// Messages taken in and not acknowledged. At `COMMIT_MESSAGES_MAX` no more
+    /// are asked for until a commit succeeds.
+    fn unacknowledged(&self) -> usize;
     /// What is wrong with it; empty: healthy. Asked every second, so it is cheap.
     fn health(&self) -> Vec<String>;
     /// Its part of the status document. May walk through all devices.
@@ -82,6 +85,8 @@ struct EngineThread<E> {
     engine: E,
     clock: SystemClock,
     inbox: Inbox,
+    /// Room of messages that have been handled but may not make way for others yet.
+    held_room: usize,
     identity: Identity,
     routes: Routes,
     liveness: Liveness,
@@ -93,6 +98,9 @@ struct EngineThread<E> {
     /// When the retained status is due; `None` without an uplink.
     status_at: Option<ProcTime>,
 }
+
+// Else a redelivery could be forgotten while its message is unacknowledged.
+const _: () = assert!(COMMIT_MESSAGES_MAX + INBOX_LEN < REDELIVERY_LEN);
 
 /// What a turn means for the loop.
 enum Turn {
@@ -108,6 +116,7 @@ impl<E: Engine> EngineThread<E> {
             engine,
             clock,
             inbox,
+            held_room: 0,
             identity,
             routes: Routes::default(),
             liveness: Liveness::new(commit_interval),
@@ -161,6 +170,7 @@ impl<E: Engine> EngineThread<E> {
             self.engine.handle(now, Event::InputLive(live));
         }
         self.engine.advance(now, &mut |effect| self.routes.perform(effect));
+        self.give_room_back();
         let acks = self.routes.take_acks();
         if acks > 0 {
             self.liveness.handle_acks(now.proc, acks);
@@ -242,8 +252,18 @@ impl<E: Engine> EngineThread<E> {
         }
         self.liveness.handle_arrivals(now.proc, ackable);
         let taken = burst.messages.len();
-        self.inbox.release(burst);
+        self.held_room += self.inbox.free(burst);
+        self.give_room_back();
         taken
+    }
+
+    /// While the store takes nothing, what is taken in stays unacknowledged, and
+    /// the inbox stays full: the bound of both together is what a broker can make
+    /// us hold, and below what is remembered of redeliveries.
+    fn give_room_back(&mut self) {
+        if self.held_room > 0 && self.engine.unacknowledged() < COMMIT_MESSAGES_MAX {
+            self.inbox.give_back(core::mem::take(&mut self.held_room));
+        }
     }
 
     /// The retained status, when it is due or health has changed, and systemd's line.
@@ -280,5 +300,65 @@ impl<E: Engine> EngineThread<E> {
 
     fn status<'a>(&'a self, now: Now, health: &'a [String], engine: &'a serde_json::Value) -> Status<'a> {
         Status { identity: &self.identity, now, devices: &self.devices, uplink: &self.uplink, health, engine }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inbox::{Arrival, inbox};
+    use super::*;
+
+    /// A store that takes nothing: whatever comes in stays unacknowledged.
+    struct Hoarder(usize);
+
+    impl Engine for Hoarder {
+        fn handle(&mut self, _: Now, event: Event<'_>) {
+            self.0 += usize::from(matches!(event, Event::Message(_)));
+        }
+        fn advance(&mut self, _: Now, _: &mut dyn FnMut(Effect)) {}
+        fn next_deadline(&self, _: Now) -> Option<ProcTime> {
+            None
+        }
+        fn stop(&mut self, _: Now, _: &mut dyn FnMut(Effect)) {}
+        fn unacknowledged(&self) -> usize {
+            self.0
+        }
+        fn health(&self) -> Vec<String> {
+            Vec::new()
+        }
+        fn report(&self, _: Now) -> serde_json::Value {
+            serde_json::Value::Null
+        }
+    }
+
+    fn burst() -> Input {
+        let arrival = |packet| Arrival {
+            topic: "t".into(),
+            payload: bytes::Bytes::new(),
+            retain: false,
+            dup: false,
+            packet: Some(packet),
+        };
+        Input::Messages(Burst { connection: 1, messages: (1..=64).map(arrival).collect() })
+    }
+
+    #[test]
+    fn a_store_that_takes_nothing_stops_the_intake_at_a_bound_and_a_commit_opens_it_again() {
+        let (sender, inbox) = inbox();
+        let identity = Identity { gateway: "gw".into(), config_hash: String::new() };
+        let wiring = Wiring { clock: SystemClock::start(), inbox, identity, commit_interval: Span::from_secs(1) };
+        let mut thread = EngineThread::new(Hoarder(0), wiring);
+        let mut taken = 0;
+        while sender.send_ready(burst()).is_ok() {
+            taken += 64;
+            thread.turn().unwrap_or_else(|_| panic!("the inbox is open"));
+            assert!(taken <= COMMIT_MESSAGES_MAX + INBOX_LEN, "no end of it");
+        }
+        assert_eq!(thread.engine.0, taken, "what was taken was handled");
+        assert!(taken >= COMMIT_MESSAGES_MAX);
+
+        thread.engine.0 = 0;
+        thread.give_room_back();
+        assert!(sender.send_ready(burst()).is_ok(), "a commit made room");
     }
 }

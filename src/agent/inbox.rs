@@ -198,11 +198,22 @@ impl Inbox {
         self.queue.try_recv().ok()
     }
 
-    /// Gives a burst's room back and frees it: call it when its messages have been handled.
-    pub fn release(&self, burst: Burst) {
-        let cost = burst.cost() as usize;
+    /// Frees a burst whose messages have been handled and says what room it takes
+    /// up until that is given back.
+    pub fn free(&self, burst: Burst) -> usize {
+        let room = burst.cost() as usize;
         drop(burst);
-        self.room.add_permits(cost);
+        room
+    }
+
+    /// Gives room back to the senders.
+    pub fn give_back(&self, room: usize) {
+        self.room.add_permits(room);
+    }
+
+    /// Both at once.
+    pub fn release(&self, burst: Burst) {
+        self.give_back(self.free(burst));
     }
 
     /// At least three quarters full: the senders are about to be held back.

@@ -42,6 +42,7 @@ use crate::model::time::Span;
 use clock::{SystemClock, sleep};
 use engine_thread::{Engine, Wiring};
 use inbox::{InboxSender, Input, inbox};
+use mqtt::backoff::WAIT_MAX;
 use mqtt::ingest::IngestSpec;
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
@@ -169,12 +170,12 @@ fn ingest_spec(config: &Config) -> IngestSpec {
         config.pipeline.streams.iter().map(|stream| stream.topic.filter().to_owned()).collect();
     filters.sort();
     filters.dedup();
-    IngestSpec { broker: config.devices.clone(), filters }
+    IngestSpec { broker: config.devices.clone(), filters, retry_max: WAIT_MAX }
 }
 
 fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
     let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
     push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
     status_topic.push_str("/status");
-    UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will() }
+    UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will(), retry_max: WAIT_MAX }
 }

@@ -76,7 +76,11 @@ impl Engine {
                 Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
             drain_undefined(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
-                streams[target] = Some(fitted(old, wanted.clone()));
+                let names = old.fields.names().to_vec();
+                let stream = fitted(old, wanted.clone());
+                // Pages refer to fields by number, under the snapshot's names.
+                changed |= stream.fields.names() != names;
+                streams[target] = Some(stream);
             }
         }
         changed |= streams.iter().any(Option::is_none);
@@ -87,8 +91,12 @@ impl Engine {
             .collect();
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
         self.spec = spec;
+        let mut out =
+            Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
         for stream in &mut self.streams {
             rearm(stream);
+            fire_overtaken(&mut out, stream);
+            changed |= !stream.is_committed();
         }
         changed
     }
@@ -216,4 +224,12 @@ fn rearm(stream: &mut Stream) {
         }
     }
     stream.mark_committed();
+}
+
+/// Fires what a watermark of a wider scope has passed already. Nothing else
+/// would: a window fires when a watermark rises, and this one has risen.
+fn fire_overtaken(out: &mut Emit<'_>, stream: &mut Stream) {
+    for slot in stream.all_slots() {
+        stream.fire_passed(out, slot);
+    }
 }

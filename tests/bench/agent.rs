@@ -70,7 +70,7 @@ fn publish(publisher: &mut Publisher, from: u64, count: u64) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let value = (number % 400) as f64 * 0.25;
         let payload = format!(
-            r#"{{"ts":{now},"value":{value:.2},"humidity":41.5,"battery":3.30,"rssi":-71,"counter":{number:09}}}"#
+            r#"{{"ts":{now},"value":{value:.2},"humidity":41.5,"battery":3.30,"rssi":-71,"counter":1{number:08}}}"#
         );
         publisher
             .publish(&format!("devices/device-{:03}/bench", number % DEVICES), payload.as_bytes(), WAIT_MAX)

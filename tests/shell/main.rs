@@ -6,10 +6,13 @@
 #[path = "../end_to_end/broker.rs"]
 mod broker;
 mod control;
+mod echo;
 mod ingest;
 mod peer;
+mod proxy;
 mod systemd;
 mod task;
 mod tls;
+mod torture;
 mod uplink;
 mod whole;

@@ -29,9 +29,25 @@ pub(crate) struct Peer {
 impl Peer {
     /// A client with a clean session.
     pub(crate) fn connect(port: u16, client_id: &str) -> Peer {
+        Peer::connect_as(port, client_id, 0x02)
+    }
+
+    /// Has the broker keep a session that is subscribed at `QoS` 1.
+    pub(crate) fn leave_session(port: u16, client_id: &str, filter: &str) {
+        let mut peer = Peer::connect_as(port, client_id, 0x00);
+        let mut body = vec![0, 9];
+        push_text(&mut body, filter);
+        body.push(1);
+        peer.write(0x82, &body);
+        assert_eq!(peer.read(), (0x90, vec![0, 9, 1]), "SUBACK");
+        peer.write(0xe0, &[]);
+    }
+
+    fn connect_as(port: u16, client_id: &str, flags: u8) -> Peer {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the broker listens");
         let mut peer = Peer::over(stream);
-        let mut body = b"\x00\x04MQTT\x04\x02\x00\x00".to_vec();
+        let mut body = b"\x00\x04MQTT\x04".to_vec();
+        body.extend_from_slice(&[flags, 0, 0]);
         push_text(&mut body, client_id);
         peer.write(0x10, &body);
         assert_eq!(peer.read(), (0x20, vec![0, 0]), "CONNACK");

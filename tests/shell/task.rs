@@ -19,6 +19,9 @@ use tokio::sync::watch;
 /// Generous: two cores are shared with compilers.
 const PATIENCE: Span = Span::from_secs(30);
 
+/// Shorter than in the field, so that many connections fit into a test.
+pub(crate) const RETRY_MAX: Span = Span::from_millis(60);
+
 /// A running task.
 pub(crate) struct Task {
     pub(crate) inbox: Inbox,
@@ -44,12 +47,13 @@ pub(crate) fn broker_spec(port: u16, client_id: &str) -> BrokerSpec {
 impl Task {
     pub(crate) fn ingest(broker: BrokerSpec, filters: &[&str]) -> Task {
         let filters = filters.iter().map(|filter| (*filter).to_owned()).collect();
-        let spec = IngestSpec { broker, filters };
+        let spec = IngestSpec { broker, filters, retry_max: RETRY_MAX };
         Task::start(|inbox, stop| ingest::run(spec, inbox, SystemClock::start(), stop))
     }
 
     pub(crate) fn uplink(broker: BrokerSpec) -> Task {
-        let spec = UplinkSpec { broker, status_topic: "t/gw/status".into(), will: b"offline".to_vec() };
+        let spec =
+            UplinkSpec { broker, status_topic: "t/gw/status".into(), will: b"offline".to_vec(), retry_max: RETRY_MAX };
         Task::start(|inbox, stop| uplink::run(spec, inbox, SystemClock::start(), stop))
     }
 

@@ -1,5 +1,4 @@
-//! The whole shell around a fake engine that publishes every message and
-//! acknowledges it with the commit.
+//! The whole shell around a fake engine.
 
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
@@ -13,76 +12,16 @@ use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
     CommitSpec, FieldsSpec, FormatSpec, OnIdle, PipelineSpec, Scope, StreamSpec, TimeSpec, WatermarkSpec,
 };
-use tidegate::engine::step::{Batch, BatchId, DeliveryTag, Effect, Event};
+use tidegate::engine::step::{Effect, Event};
 use tidegate::model::ids::Name;
 use tidegate::model::time::{Now, ProcTime, Span};
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 use tokio::sync::oneshot;
 
 use crate::broker::{Broker, free_port};
+use crate::echo::Echo;
 use crate::peer::Peer;
 use crate::task::{broker_spec, wait_until};
-
-#[derive(Default)]
-struct Echo {
-    effects: Vec<Effect>,
-    /// Not acknowledged by the cloud.
-    unsent: Vec<Batch>,
-    up: bool,
-    batches: u64,
-    stopped: Option<oneshot::Sender<()>>,
-}
-
-impl Engine for Echo {
-    fn handle(&mut self, _now: Now, event: Event<'_>) {
-        match event {
-            Event::Message(message) => {
-                self.batches += 1;
-                let batch = Batch {
-                    id: BatchId(self.batches),
-                    topic: "t/out".into(),
-                    payload: message.payload.to_vec(),
-                    records: 1,
-                };
-                if self.up {
-                    self.effects.push(Effect::Publish(batch.clone()));
-                }
-                self.unsent.push(batch);
-                self.effects.extend(message.tag.map(|tag: DeliveryTag| Effect::Ack(tag)));
-            }
-            Event::UplinkUp => {
-                self.up = true;
-                self.effects.extend(self.unsent.iter().cloned().map(Effect::Publish));
-            }
-            Event::UplinkDown => self.up = false,
-            Event::UplinkAcked(id) => self.unsent.retain(|batch| batch.id != id),
-            Event::SessionStarted { .. } | Event::InputLive(_) | Event::Tick => {}
-        }
-    }
-
-    fn advance(&mut self, _now: Now, perform: &mut dyn FnMut(Effect)) {
-        self.effects.drain(..).for_each(perform);
-    }
-
-    fn next_deadline(&self, _now: Now) -> Option<ProcTime> {
-        None
-    }
-
-    fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
-        self.advance(now, perform);
-        if let Some(stopped) = self.stopped.take() {
-            stopped.send(()).expect("waited for");
-        }
-    }
-
-    fn health(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn report(&self, _now: Now) -> Value {
-        serde_json::json!({ "unsent": self.unsent.len() })
-    }
-}
 
 fn pipeline() -> PipelineSpec {
     let topic = TopicPattern::parse("d/{device}").expect("valid");
@@ -209,7 +148,7 @@ fn the_agent_starts_without_any_broker_says_so_and_goes_on_when_they_come() {
 fn a_stop_without_any_broker_is_clean_too() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (stopped_in, mut stopped) = oneshot::channel();
-    let engine = Echo { stopped: Some(stopped_in), ..Echo::default() };
+    let engine = Echo::that_tells(stopped_in);
     let agent = Agent::start(dir.path(), free_port(), free_port(), engine);
     agent.wait_for("/v", &1.into());
     agent.stop().expect("a clean stop");
@@ -230,6 +169,9 @@ impl Engine for Broken {
     fn stop(&mut self, _now: Now, _perform: &mut dyn FnMut(Effect)) {}
     fn health(&self) -> Vec<String> {
         Vec::new()
+    }
+    fn unacknowledged(&self) -> usize {
+        0
     }
     fn report(&self, _now: Now) -> Value {
         Value::Null

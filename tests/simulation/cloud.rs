@@ -8,7 +8,7 @@ use tidegate::engine::step::{Batch, BatchId};
 use tidegate::fleet::receiver::Receiver;
 use tidegate::fleet::rng::Rng;
 
-use super::plan::as_len;
+use super::plan::{Plan, as_len};
 
 /// Where a sequence number counts: epoch and lane.
 type Lane = (u64, String);
@@ -20,8 +20,10 @@ pub(crate) struct Cloud {
     wire: VecDeque<Batch>,
     /// Acknowledgements on their way back.
     acks: VecDeque<BatchId>,
-    /// Bytes of each batch that the agent takes for unacknowledged.
-    unacked: BTreeMap<BatchId, usize>,
+    acks_out_of_order: bool,
+    /// Bytes of each batch since the oldest that is not acknowledged, and whether
+    /// it is: its rows are held as long as older ones are.
+    held: BTreeMap<BatchId, (usize, bool)>,
     /// Every record ever, as it last came.
     records: BTreeMap<(Lane, u64), Value>,
     /// Records that came, and that no gap stood for at first.
@@ -30,23 +32,27 @@ pub(crate) struct Cloud {
     next_seq: BTreeMap<Lane, u64>,
     watermarks: BTreeMap<(String, String), i64>,
     revisions: BTreeMap<String, u64>,
+    /// Panes by kind, each once.
+    pub kinds: BTreeMap<String, u64>,
     /// Numbers that gap records stand for.
     gaps: BTreeMap<Lane, BTreeMap<u64, u64>>,
 }
 
 impl Cloud {
-    pub(crate) fn new() -> Cloud {
+    pub(crate) fn new(plan: &Plan) -> Cloud {
         Cloud {
             receiver: Receiver::new(),
             connected: false,
             wire: VecDeque::new(),
             acks: VecDeque::new(),
-            unacked: BTreeMap::new(),
+            acks_out_of_order: plan.acks_out_of_order,
+            held: BTreeMap::new(),
             records: BTreeMap::new(),
             came: BTreeMap::new(),
             next_seq: BTreeMap::new(),
             watermarks: BTreeMap::new(),
             revisions: BTreeMap::new(),
+            kinds: BTreeMap::new(),
             gaps: BTreeMap::new(),
         }
     }
@@ -60,15 +66,15 @@ impl Cloud {
     }
 
     /// Bytes on their way, as JSON: an upper bound of what the agent holds for them.
-    pub(crate) fn unacked_bytes(&self) -> usize {
-        self.unacked.values().sum()
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.values().map(|(bytes, _)| bytes).sum()
     }
 
     pub(crate) fn handle_publish(&mut self, batch: Batch) -> Result<(), String> {
         if !self.connected {
             return Err("published without a connection".to_owned());
         }
-        self.unacked.insert(batch.id, batch.payload.len());
+        self.held.insert(batch.id, (batch.payload.len(), false));
         self.wire.push_back(batch);
         Ok(())
     }
@@ -84,9 +90,13 @@ impl Cloud {
     }
 
     /// An acknowledgement arrives at the agent.
-    pub(crate) fn next_ack(&mut self) -> Option<BatchId> {
-        let id = self.acks.pop_front()?;
-        self.unacked.remove(&id);
+    pub(crate) fn next_ack(&mut self, rng: &mut Rng) -> Option<BatchId> {
+        let place = if self.acks_out_of_order { rng.below(self.acks.len() as u64) } else { 0 };
+        let id = self.acks.remove(as_len(place))?;
+        self.held.entry(id).and_modify(|(_, acked)| *acked = true);
+        while self.held.first_key_value().is_some_and(|(_, (_, acked))| *acked) {
+            self.held.pop_first();
+        }
         Some(id)
     }
 
@@ -97,7 +107,7 @@ impl Cloud {
         self.take_batches(as_len(rng.between(0, self.wire.len() as u64)))?;
         self.wire.clear();
         self.acks.clear();
-        self.unacked.clear();
+        self.held.clear();
         Ok(())
     }
 
@@ -193,6 +203,7 @@ impl Cloud {
             return Err(format!("the watermark went back from {highest}"));
         }
         *highest = watermark;
+        *self.kinds.entry(text("pane")).or_default() += 1;
         let revision = record["rev"].as_u64().ok_or("no revision")?;
         match self.revisions.insert(text("id"), revision) {
             Some(before) if revision <= before => Err(format!("revision {before} came before it")),

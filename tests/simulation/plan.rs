@@ -27,6 +27,10 @@ pub(crate) struct Plan {
     pub ids: PacketIds,
     pub session: SessionLoss,
     pub faults: Faults,
+    /// The configuration changes now and then, in ways that change no result.
+    pub reconfigures: bool,
+    /// The cloud's acknowledgements overtake each other.
+    pub acks_out_of_order: bool,
 }
 
 /// How the broker numbers its messages.
@@ -70,7 +74,11 @@ impl Plan {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
             encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
-            outbox_bytes_max: if rng.chance(4) { as_len(rng.between(1_500, 9_000)) } else { 1 << 30 },
+            outbox_bytes_max: if rng.chance(4) {
+                as_len(pick(&mut rng, &[400, 900, 2_000, 5_000, 9_000]))
+            } else {
+                1 << 30
+            },
             streams: (0..streams).map(|index| stream(&mut rng, index, idle_allowed)).collect(),
             commit: CommitSpec {
                 interval: Span::from_millis(pick(&mut rng, &[1, 20, 200, 1_000])),
@@ -101,6 +109,26 @@ impl Plan {
                 full_disk: !calm && rng.chance(3),
                 cloud_outages: !calm && !rng.chance(4),
             },
+            reconfigures: rng.chance(3),
+            acks_out_of_order: rng.chance(3),
+        }
+    }
+
+    /// Another order of windows and fields, and perhaps a field that nobody sends.
+    pub(crate) fn reorder(&mut self, rng: &mut Rng) {
+        for stream in &mut self.spec.streams {
+            if rng.chance(2) {
+                stream.windows.reverse();
+            }
+            let FormatSpec::Json(FieldsSpec::Named(fields)) = &mut stream.format else { continue };
+            fields.retain(|(name, _)| name.as_str() != "x");
+            if rng.chance(2) {
+                fields.reverse();
+            }
+            if rng.chance(2) {
+                let place = as_len(rng.below(3));
+                fields.insert(place, (name("x"), "/x".to_owned()));
+            }
         }
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Trace {
     effects: DefaultHasher,
     pub starts: u64,
     pub publishes: u64,
+    /// What occurred, and how often.
+    pub seen: BTreeMap<String, u64>,
 }
 
 impl World {
@@ -65,14 +67,21 @@ impl World {
             disk,
             fleet: Fleet::new(&plan),
             broker: Broker::new(&plan),
-            cloud: Cloud::new(),
+            cloud: Cloud::new(&plan),
             log: Log::new(plan.spec.streams.len()),
             resumed: false,
             wall_ms: plan.start_wall_ms,
             proc_ms: 0,
             connection: 0,
             tags: BTreeMap::new(),
-            trace: Trace { verbose, lines: VecDeque::new(), effects: DefaultHasher::new(), starts: 1, publishes: 0 },
+            trace: Trace {
+                verbose,
+                lines: VecDeque::new(),
+                effects: DefaultHasher::new(),
+                starts: 1,
+                publishes: 0,
+                seen: BTreeMap::new(),
+            },
             plan,
         };
         if let Some(canary) = canary {
@@ -137,6 +146,7 @@ impl World {
         }
         if self.disk.crashed() {
             self.say(|| "the power went off during a write".to_owned());
+            self.trace.count("power cuts during a write", 1);
             return self.restart();
         }
         if self.driver.next_deadline().is_some_and(|at| at <= now.proc) {
@@ -168,7 +178,7 @@ impl World {
 
     fn check_bound(&self) -> Result<(), String> {
         let (held, bound) = (self.driver.engine().outbox().bytes(), self.plan.spec.outbox_bytes_max);
-        if held <= bound + self.cloud.unacked_bytes() + OUTBOX_SLACK {
+        if held <= bound + self.cloud.held_bytes() + OUTBOX_SLACK {
             return Ok(());
         }
         Err(format!("the outbox holds {held} bytes, {bound} are allowed"))
@@ -190,6 +200,12 @@ impl World {
         }
     }
 
+    /// Somebody sets the clock. The monotonic one does not care.
+    pub(crate) fn set_clock(&mut self, by_ms: i64) {
+        self.say(|| format!("the clock jumps by {by_ms} ms"));
+        self.wall_ms += by_ms;
+    }
+
     fn step(&mut self, span_ms: u64) {
         self.proc_ms += span_ms;
         self.wall_ms += as_ms(span_ms);
@@ -198,6 +214,7 @@ impl World {
     pub(crate) fn connect_devices(&mut self) -> Result<(), String> {
         let resumed = self.broker.connect(&mut self.rng);
         self.say(|| format!("devices' broker connected, session kept: {resumed}"));
+        self.trace.count(if resumed { "sessions resumed" } else { "sessions new" }, 1);
         self.resumed = resumed;
         self.connection += 1;
         self.handle(Event::SessionStarted { resumed })?;
@@ -252,6 +269,11 @@ impl World {
         self.wall_ms += as_ms(pick(&mut self.rng, &[0, 1, 700, 20_000]));
         self.proc_ms = 0;
         self.tags.clear();
+        let reconfigured = self.plan.reconfigures && self.rng.chance(3);
+        if reconfigured {
+            self.say(|| "another order of fields and windows".to_owned());
+            self.plan.reorder(&mut self.rng);
+        }
         loop {
             self.disk.reopen();
             self.trace.starts += 1;
@@ -264,9 +286,11 @@ impl World {
             self.driver.set_canary(canary);
         }
         let lost = self.log.cut_to(&self.status())?;
+        self.trace.count("takes undone by a crash", lost as u64);
+        self.trace.count("equal states after a crash", u64::from(before.is_some()));
         self.say(|| format!("started anew; {lost} messages were not durable yet"));
         match before {
-            Some(before) if before != self.driver.engine().snapshot(self.now()) => {
+            Some(before) if !reconfigured && before != self.driver.engine().snapshot(self.now()) => {
                 Err("all was durable, and the state after the restart is another".to_owned())
             }
             Some(_) | None => self.check_books(),
@@ -275,6 +299,8 @@ impl World {
 
     /// The books balance, and nothing that was handed over is missing in them.
     pub(crate) fn check_books(&mut self) -> Result<(), String> {
+        let failing = self.driver.storage_status().failure.is_some();
+        self.trace.count("checked while the disk fails", u64::from(failing));
         if !self.driver.engine().balances() {
             return Err(format!("the books do not balance: {:?}", self.status()));
         }
@@ -283,6 +309,11 @@ impl World {
 }
 
 impl Trace {
+    /// Counts something that has to occur at least in some seeds.
+    pub(crate) fn count(&mut self, what: &str, times: u64) {
+        *self.seen.entry(what.to_owned()).or_default() += times;
+    }
+
     fn say(&mut self, line: String) {
         if self.verbose {
             println!("{line}");

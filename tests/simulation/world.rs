@@ -5,7 +5,7 @@ use tidegate::engine::outbox::LaneKind;
 use tidegate::engine::ring::slots::SlotError;
 use tidegate::engine::step::Event;
 
-use super::plan::{as_len, pick};
+use super::plan::{as_len, as_ms, pick};
 use super::process::World;
 
 /// Rounds in which everything has to have arrived once there is peace. With an
@@ -24,6 +24,7 @@ impl World {
         self.settle()?;
         self.check_books()?;
         self.check_end()?;
+        self.count_what_was();
         // What is at the cloud is also what a new process believes to be there.
         self.stop()?;
         self.check_books()
@@ -89,7 +90,7 @@ impl World {
         let (batches, acks) = (as_len(self.rng.below(12)), self.rng.below(12));
         self.cloud.take_batches(batches)?;
         for _ in 0..acks {
-            let Some(id) = self.cloud.next_ack() else { break };
+            let Some(id) = self.cloud.next_ack(&mut self.rng) else { break };
             self.handle(Event::UplinkAcked(id))?;
         }
         Ok(())
@@ -116,6 +117,11 @@ impl World {
                 let error = if self.rng.chance(2) { SlotError::Full } else { SlotError::Failed("a fault".into()) };
                 self.say(|| format!("operation {operations} will fail: {error}"));
                 self.disk.fail_at(operations, error);
+                Ok(())
+            }
+            9 if self.rng.chance(4) => {
+                let by = as_ms(self.rng.below(20_000)) - 10_000;
+                self.set_clock(by);
                 Ok(())
             }
             8 if faults.full_disk || self.disk.is_full() => {
@@ -161,7 +167,7 @@ impl World {
                 self.advance()?;
             }
             self.cloud.take_batches(usize::MAX)?;
-            while let Some(id) = self.cloud.next_ack() {
+            while let Some(id) = self.cloud.next_ack(&mut self.rng) {
                 self.handle(Event::UplinkAcked(id))?;
             }
             let held: usize = LaneKind::ALL.iter().map(|lane| self.driver.engine().outbox().held(*lane)).sum();

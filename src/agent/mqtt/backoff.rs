@@ -11,7 +11,7 @@ use crate::model::time::{ProcTime, Span};
 
 /// The ceiling of the first wait.
 const BASE: Span = Span::from_millis(500);
-/// No wait is longer.
+/// No wait is longer, unless a test wants it shorter.
 pub const WAIT_MAX: Span = Span::from_secs(60);
 /// No wait is shorter.
 pub const WAIT_MIN: Span = Span::from_millis(50);
@@ -24,6 +24,7 @@ const EXPONENT_MAX: u32 = 7;
 #[derive(Clone, Debug)]
 pub struct Backoff {
     random: SplitMix,
+    wait_max: Span,
     exponent: u32,
     up_since: Option<ProcTime>,
 }
@@ -31,8 +32,9 @@ pub struct Backoff {
 impl Backoff {
     /// `entropy` differs between processes; the client id differs between
     /// gateways even where entropy is poor, as right after boot.
-    pub fn new(client_id: &str, entropy: u64) -> Backoff {
-        Backoff { random: SplitMix(fnv1a(client_id.as_bytes()) ^ entropy), exponent: 0, up_since: None }
+    pub fn new(client_id: &str, entropy: u64, wait_max: Span) -> Backoff {
+        let random = SplitMix(fnv1a(client_id.as_bytes()) ^ entropy);
+        Backoff { random, wait_max, exponent: 0, up_since: None }
     }
 
     /// The broker accepted us.
@@ -45,7 +47,7 @@ impl Backoff {
         if self.up_since.take().is_some_and(|since| now.since(since) >= STABLE) {
             self.exponent = 0;
         }
-        let ceiling = WAIT_MAX.as_millis().min(BASE.as_millis() << self.exponent);
+        let ceiling = self.wait_max.as_millis().min(BASE.as_millis() << self.exponent);
         self.exponent = (self.exponent + 1).min(EXPONENT_MAX);
         Span::from_millis(self.random.below(ceiling + 1)).max(WAIT_MIN)
     }
@@ -86,7 +88,7 @@ mod tests {
     #[test]
     fn no_wait_is_ever_above_the_cap_or_below_the_floor() {
         for entropy in 0..200 {
-            let mut backoff = Backoff::new("gw", entropy);
+            let mut backoff = Backoff::new("gw", entropy, WAIT_MAX);
             for attempt in 0..500 {
                 let wait = backoff.handle_down(at(attempt));
                 assert!((WAIT_MIN..=WAIT_MAX).contains(&wait), "entropy {entropy}, attempt {attempt}: {wait:?}");
@@ -98,7 +100,7 @@ mod tests {
     fn the_count_starts_over_only_after_thirty_stable_seconds() {
         let longest_wait_after = |uptime: Span| {
             (0..200).map(move |entropy| {
-                let mut backoff = Backoff::new("gw", entropy);
+                let mut backoff = Backoff::new("gw", entropy, WAIT_MAX);
                 for _ in 0..10 {
                     backoff.handle_down(at(0));
                 }
@@ -115,7 +117,8 @@ mod tests {
     #[test]
     fn a_thousand_gateways_that_lost_one_broker_do_not_come_back_bunched() {
         // The poorest case: no entropy at all, only the client ids differ.
-        let mut gateways: Vec<Backoff> = (0..1_000).map(|index| Backoff::new(&format!("gw-{index:04}"), 0)).collect();
+        let gateway = |index: u32| Backoff::new(&format!("gw-{index:04}"), 0, WAIT_MAX);
+        let mut gateways: Vec<Backoff> = (0..1_000).map(gateway).collect();
         for attempt in 0..12 {
             let mut per_tenth = [0_usize; 10];
             let ceiling = WAIT_MAX.as_millis().min(500 << attempt.min(7));

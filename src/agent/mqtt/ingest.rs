@@ -50,6 +50,8 @@ pub struct IngestSpec {
     pub broker: BrokerSpec,
     /// Topic filters, each once.
     pub filters: Vec<String>,
+    /// The longest wait between two attempts.
+    pub retry_max: Span,
 }
 
 /// Why one connection ended.
@@ -80,7 +82,7 @@ impl From<Closed> for End {
 /// At a stop it reads no more, sends the acknowledgements that the engine
 /// thread still hands over, and disconnects when that drops its end.
 pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
-    let mut backoff = Backoff::new(&spec.broker.client_id, entropy());
+    let mut backoff = Backoff::new(&spec.broker.client_id, entropy(), spec.retry_max);
     let mut connection = 0_u32;
     let mut all_granted = false;
     let mut reported = String::new();

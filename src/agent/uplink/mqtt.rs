@@ -45,6 +45,8 @@ pub struct UplinkSpec {
     pub status_topic: String,
     /// What the broker publishes there when we vanish.
     pub will: Vec<u8>,
+    /// The longest wait between two attempts.
+    pub retry_max: Span,
 }
 
 /// Why one connection ended.
@@ -72,7 +74,7 @@ impl From<Closed> for End {
 /// Runs until the last document was delivered, or `stop` turns true while there
 /// is no connection, or the engine thread is gone. Network trouble never ends it.
 pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
-    let mut backoff = Backoff::new(&spec.broker.client_id, entropy());
+    let mut backoff = Backoff::new(&spec.broker.client_id, entropy(), spec.retry_max);
     let mut reported = String::new();
     loop {
         let end = tokio::select! {

@@ -60,8 +60,19 @@ fn take<S: Store>(driver: &mut Driver<S>, millis: u64, topic: &str) {
 }
 
 fn restarted(driver: Driver<MemoryStore>) -> Driver<MemoryStore> {
+    restarted_as(driver, pipeline())
+}
+
+fn restarted_as(driver: Driver<MemoryStore>, pipeline: PipelineSpec) -> Driver<MemoryStore> {
     let slots = driver.into_store().into_slots().reopen();
-    Driver::start(pipeline(), Ring::new(slots, Packing::NONE), at(9_000)).unwrap()
+    Driver::start(pipeline, Ring::new(slots, Packing::NONE), at(9_000)).unwrap()
+}
+
+fn with_fields(names: &[&str]) -> PipelineSpec {
+    let mut pipeline = pipeline();
+    let fields = names.iter().map(|name| (Name::new(name).unwrap(), format!("/{name}")));
+    pipeline.streams[0].format = FormatSpec::Json(FieldsSpec::Named(fields.collect()));
+    pipeline
 }
 
 #[test]
@@ -154,4 +165,38 @@ fn a_new_session_is_durable_before_its_first_message() {
     driver.handle(at(9_000), Event::SessionStarted { resumed: true });
     twin(&mut driver, true);
     assert_eq!(driver.status(at(9_000)).streams[0].ledger.accepted, 2);
+}
+
+#[test]
+fn a_new_order_of_fields_does_not_reach_pages_under_the_old_one() {
+    let driver = Driver::start(with_fields(&["v"]), memory_store(), at(0)).unwrap();
+    let mut driver = restarted_as(driver, with_fields(&["new", "v"]));
+    let epoch = driver.engine().outbox().epoch();
+    take(&mut driver, 9_001, "s/a");
+    driver.advance(at(10_001), &mut |_| ());
+
+    let driver = restarted_as(driver, with_fields(&["new", "v"]));
+    assert_eq!(driver.engine().outbox().epoch(), epoch, "nothing is damaged");
+    assert_eq!(driver.status(at(9_000)).streams[0].ledger.accepted, 1);
+}
+
+#[test]
+fn a_window_that_a_wider_scope_has_passed_fires_at_the_start() {
+    let mut driver = Driver::start(pipeline(), memory_store(), at(0)).unwrap();
+    take(&mut driver, 1, "s/slow");
+    take(&mut driver, 60_001, "s/fast");
+    driver.advance(at(61_001), &mut |_| ());
+
+    let mut wider = pipeline();
+    wider.streams[0].watermark.scope = Scope::Shared;
+    wider.streams[0].windows[0].lateness = Span::from_secs(600);
+    let mut driver = restarted_as(driver, wider);
+    let books = |driver: &Driver<MemoryStore>| {
+        let window = driver.status(at(9_000)).streams[0].windows[0].clone();
+        (window.open, window.on_time, window.late_update)
+    };
+    assert_eq!(books(&driver), (1, 1, 0));
+    take(&mut driver, 9_001, "s/slow");
+    assert_eq!(books(&driver), (1, 1, 1));
+    assert!(driver.engine().balances());
 }

@@ -210,24 +210,29 @@ impl Outbox {
             // The newest row of all stays: it may be the one just made.
             let Some(index) = candidate.filter(|index| index + 1 < lane.len()) else { continue };
             let entry = lane.entries()[index];
+            // Whether a gap in front is under way is not known when this is done
+            // again after a restart.
+            let before = index.checked_sub(1).map(|before| lane.entries()[before].progress);
+            let apart = before.is_some_and(|progress| progress != Progress::Queued);
             self.log_len += 1;
-            self.log.extend_from_slice(&[state::OP_EVICT, kind as u8]);
+            self.log.extend_from_slice(&[if apart { state::OP_EVICT_APART } else { state::OP_EVICT }, kind as u8]);
             put_u64(&mut self.log, entry.epoch);
             put_u64(&mut self.log, entry.seq);
-            self.evict(kind, index);
+            self.evict(kind, index, apart);
             return true;
         }
         false
     }
 
-    /// Replaces a row by a gap, or widens the gap in front of it.
-    fn evict(&mut self, kind: LaneKind, index: usize) {
+    /// Replaces a row by a gap, or widens the gap in front of it unless that has
+    /// to stand `apart`.
+    fn evict(&mut self, kind: LaneKind, index: usize, apart: bool) {
         let lane = &mut self.lanes[kind as usize];
         let entry = lane.entries()[index];
         let time = row::read(lane.row(&entry)).map_or(crate::model::time::EventTime::MIN, |row| row.time());
         let before = index.checked_sub(1).map(|before| (before, lane.entries()[before]));
         let wider = before.and_then(|(before, gap)| match row::read(lane.row(&gap)) {
-            Ok(Row::Gap(row)) if gap.epoch == entry.epoch && gap.progress == Progress::Queued => Some((before, row)),
+            Ok(Row::Gap(row)) if gap.epoch == entry.epoch && !apart => Some((before, row)),
             Ok(_) | Err(_) => None,
         });
         let gap = match wider {

@@ -9,6 +9,7 @@ pub(super) const OP_PUSH: u8 = 0;
 pub(super) const OP_EVICT: u8 = 1;
 pub(super) const OP_ACK: u8 = 2;
 pub(super) const OP_EPOCH: u8 = 3;
+pub(super) const OP_EVICT_APART: u8 = 4;
 
 impl Outbox {
     /// True when nothing happened since the last commit.
@@ -33,16 +34,17 @@ impl Outbox {
     pub(in crate::engine) fn apply_changes(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
         let count = reader.u64()?;
         for _ in 0..count {
-            match reader.u8()? {
+            let op = reader.u8()?;
+            match op {
                 OP_PUSH => {
                     let kind = read_lane(reader)?;
                     self.restore_row(kind, reader.bytes()?)?;
                 }
-                OP_EVICT => {
+                OP_EVICT | OP_EVICT_APART => {
                     let kind = read_lane(reader)?;
                     let (epoch, seq) = (reader.u64()?, reader.u64()?);
                     let index = self.lanes[kind as usize].position(epoch, seq).ok_or(Damaged)?;
-                    self.evict(kind, index);
+                    self.evict(kind, index, op == OP_EVICT_APART);
                 }
                 OP_ACK => {
                     let kind = read_lane(reader)?;

@@ -59,3 +59,27 @@ fn a_gap_that_was_restored_may_be_published() {
     restored.apply_changes(&mut Reader::new(&page)).unwrap();
     assert!(published(&mut restored)[0].contains("\"gap\""));
 }
+
+#[test]
+fn an_eviction_behind_a_gap_under_way_is_done_again_in_the_same_way() {
+    let mut outbox = Outbox::new(50);
+    for (kind, text) in [(LaneKind::Live, "row 0"), (LaneKind::Update, "row 1"), (LaneKind::Live, "row 2")] {
+        push(&mut outbox, kind, text);
+    }
+    push(&mut outbox, LaneKind::Live, "row 3");
+    outbox.mark_committed();
+    let mut snapshot = Vec::new();
+    outbox.write_all(&mut snapshot);
+    let batch = outbox.next_batch(ENVELOPE).map(|batch| (batch.topic, batch.records));
+    assert_eq!(batch, Some(("t/gw/data/live".to_owned(), 1)), "the gap alone: `row 1` comes before `row 2`");
+    push(&mut outbox, LaneKind::Alarm, "urgent");
+    assert_eq!(outbox.ledger(LaneKind::Live).evicted, 2);
+
+    let (mut page, mut before, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    outbox.write_changes(&mut page);
+    outbox.write_all(&mut before);
+    let mut restored = Outbox::read_all(&mut Reader::new(&snapshot), 50).unwrap();
+    restored.apply_changes(&mut Reader::new(&page)).unwrap();
+    restored.write_all(&mut after);
+    assert_eq!(before, after);
+}
