@@ -247,6 +247,11 @@ impl Receiver {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }
 
+    /// Records of the end state.
+    pub fn records(&self) -> usize {
+        self.panes.len() + self.others.len()
+    }
+
     /// Numbers that are missing between those that came. A receiver that joined
     /// late does not call what came before it a hole.
     pub fn holes(&self) -> Vec<Hole> {
