@@ -30,7 +30,7 @@ fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned(), "CHANGELOG.md".to_owned()];
     for entry in fs::read_dir(root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
+        if std::path::Path::new(&name).extension().is_some_and(|ending| ending == "md") {
             pages.push(format!("docs/{name}"));
         }
     }

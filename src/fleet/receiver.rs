@@ -274,12 +274,7 @@ impl Receiver {
 }
 
 fn parse(payload: &[u8]) -> Result<(LaneKey, Vec<(Head, Value)>), Refused> {
-    let malformed = |error: serde_json::Error| Refused::Malformed(error.to_string());
-    let envelope: Envelope = match payload.first() {
-        // A CBOR map; JSON starts with `{`.
-        Some(0xa0..=0xbf) => serde_cbor::from_slice(payload).map_err(|error| Refused::Malformed(error.to_string()))?,
-        Some(_) | None => serde_json::from_slice(payload).map_err(malformed)?,
-    };
+    let envelope = read_envelope(payload).map_err(Refused::Malformed)?;
     if envelope.v != VERSION {
         return Err(Refused::Version(envelope.v));
     }
