@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub records: Option<usize>,
 
-    /// MQTT client id; with the same one, the broker keeps what comes between two runs
+    /// MQTT client id; with the same one, the broker keeps what comes between two runs. The file holds what one run received
     #[arg(long, value_name = "ID")]
     pub client_id: Option<String>,
 }
@@ -94,8 +94,11 @@ fn receive(args: &Args, client: ClientSpec, interrupt: &Interrupt) -> Receiver {
                 // Only now: what is not applied has to come again.
                 subscriber.ack(&message);
             }
-            Received::Subscribed(_) => {
+            Received::Subscribed(resumed) => {
                 eprintln!("receiving {filter} from {}:{}", args.broker.host, args.broker.port);
+                if !resumed && receiver.records() > 0 {
+                    eprintln!("the broker forgot this session: what it got meanwhile is missing");
+                }
                 lost = false;
             }
             Received::Lost(error) if !lost => {
@@ -115,7 +118,7 @@ fn receive(args: &Args, client: ClientSpec, interrupt: &Interrupt) -> Receiver {
 
 fn is_enough(args: &Args, receiver: &Receiver, silent: Span) -> bool {
     args.until_idle.is_some_and(|secs| silent >= Span::from_secs(secs))
-        || args.records.is_some_and(|records| receiver.end_state().count() >= records)
+        || args.records.is_some_and(|records| receiver.records() >= records)
 }
 
 /// The new file beside the old one, then the name: a reader sees one of them.
@@ -145,7 +148,7 @@ fn report(receiver: &Receiver, file: &Path) -> ExitCode {
         counts.records,
         counts.repeats,
         counts.superseded,
-        receiver.end_state().count(),
+        receiver.records(),
         file.display()
     );
     let holes = receiver.holes();

@@ -247,6 +247,11 @@ impl Receiver {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }
 
+    /// Records of the end state.
+    pub fn records(&self) -> usize {
+        self.panes.len() + self.others.len()
+    }
+
     /// Numbers that are missing between those that came. A receiver that joined
     /// late does not call what came before it a hole.
     pub fn holes(&self) -> Vec<Hole> {
@@ -286,14 +291,6 @@ fn parse(payload: &[u8]) -> Result<(LaneKey, Vec<(Head, Value)>), Refused> {
         records.push((head, Value::Object(record)));
     }
     Ok((lane, records))
-}
-
-/// Both encodings: a CBOR map begins with 0xa0 to 0xbf, JSON with `{`.
-fn read_envelope(payload: &[u8]) -> Result<Envelope, String> {
-    match payload.first() {
-        Some(0xa0..=0xbf) => serde_cbor::from_slice(payload).map_err(|error| error.to_string()),
-        Some(_) | None => serde_json::from_slice(payload).map_err(|error| error.to_string()),
-    }
 }
 
 #[cfg(test)]

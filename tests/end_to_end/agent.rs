@@ -23,11 +23,20 @@ impl Agent {
         Agent { dir: dir.to_owned(), child: None }
     }
 
-    /// Starts it; with what state it finds.
+    /// Starts it, with what state it finds.
     pub(crate) fn start(&mut self) {
         assert!(self.child.is_none(), "one at a time");
+        self.child = Some(self.spawn());
+    }
+
+    /// Starts another one on the same configuration; how it ended.
+    pub(crate) fn start_second(&self) -> ExitStatus {
+        self.spawn().wait().unwrap()
+    }
+
+    fn spawn(&self) -> Child {
         let log = OpenOptions::new().create(true).append(true).open(self.dir.join("agent.log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .arg("run")
             .arg("--config")
             .arg(self.dir.join("tidegate.toml"))
@@ -35,8 +44,7 @@ impl Agent {
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
-            .unwrap();
-        self.child = Some(child);
+            .unwrap()
     }
 
     /// SIGKILL: it has no chance to tidy up.

@@ -68,6 +68,22 @@ fn a_retained_reading_counts_once_however_often_the_agent_subscribes_again() {
     scene.cloud.assert_contract();
 }
 
+#[test]
+fn a_second_agent_on_the_same_state_gives_up_and_leaves_the_first_alone() {
+    let deliveries = fleet(15, 3, 30);
+    let mut scene = Scene::start();
+    let (before, after) = deliveries.split_at(deliveries.len() / 2);
+    scene.publish(before);
+    scene.wait_for_received(before.len());
+    assert!(!scene.agent.start_second().success());
+    scene.publish(after);
+    scene.wait_for_panes(3 * 6);
+    let status = scene.agent.status().expect("the first agent answers");
+    assert_eq!(status["devices"]["connections"], 1, "nobody took its session: {status}");
+    assert_exact(&scene.cloud, &deliveries);
+    scene.cloud.assert_contract();
+}
+
 fn state(cloud: &crate::cloud::Cloud) -> Option<&str> {
     cloud.statuses.last().and_then(|status| status["state"].as_str())
 }

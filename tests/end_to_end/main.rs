@@ -3,8 +3,10 @@
 //! Nothing of the agent is called from here: readings go in over MQTT, panes
 //! come out over MQTT, and what the agent says about itself comes from its
 //! control socket. Every test has its own brokers, ports and directory, and
-//! waits for conditions, never for time.
+//! waits for conditions, never for time. The MQTT client that devices and cloud
+//! use here shares no session code with the agent's own.
 
+#![cfg(feature = "agent")]
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 #![expect(clippy::disallowed_methods, reason = "deadlines of a test that waits for other processes")]
 

@@ -99,3 +99,18 @@ fn an_agent_that_finds_no_broker_waits_for_both() {
     cloud.assert_contract();
     assert!(agent.is_running());
 }
+
+#[test]
+fn a_backlog_of_twenty_thousand_readings_is_worked_off_exactly() {
+    let deliveries = fleet(14, 50, 200);
+    let mut scene = Scene::start();
+    scene.agent.kill();
+    scene.publish(&deliveries);
+    let begin = std::time::Instant::now();
+    scene.agent.start();
+    scene.wait_for_panes(50 * 40);
+    println!("{} readings in {:?}", deliveries.len(), begin.elapsed());
+    scene.wait_for_received(deliveries.len());
+    assert_exact(&scene.cloud, &deliveries);
+    scene.cloud.assert_contract();
+}
