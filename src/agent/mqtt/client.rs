@@ -2,13 +2,13 @@
 //! reference consumer, the demo's devices and the tests.
 //!
 //! It uses the codec of the client library and nothing else of it: no thread,
-//! no runtime, no reconnect inside. One [`Connection`] is one TCP connection;
+//! no runtime, no reconnect inside. One `Connection` is one TCP connection;
 //! [`Subscriber`] and [`Publisher`] make a fresh one after every error. That the
 //! agent and its test client share no session code is wanted: a mistake in one
 //! of them cannot hide in the other.
 //!
 //! Limits: packets up to 1 MiB, [`PUBLISH_WINDOW`] publishes without PUBACK, a
-//! peer that is silent for [`PING_AFTER`] is asked, and given up after the same
+//! peer that is silent for `PING_AFTER` is asked, and given up after the same
 //! time again. No TLS, no `QoS` 2.
 
 use std::io::{ErrorKind, Read, Write};

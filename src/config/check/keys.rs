@@ -1,6 +1,6 @@
 //! Every key there is: whether it is needed, its default, what it says. The
 //! checker takes its defaults and its notion of "unknown key" from here, and the
-//! README quotes [`reference`], so the three cannot drift apart.
+//! README quotes [`reference()`], so the three cannot drift apart.
 
 use core::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 //!
 //! Topic `PREFIX/GATEWAY/data/LANE`. `id = gateway/stream/window/key/start_ms`,
 //! each part percent-encoded outside `[A-Za-z0-9._~-]`. What the records look like
-//! is in `record.rs`, once; an encoding is one arm in [`Encoding::envelope`].
+//! is in `record.rs`, once; an encoding is one arm in [`Envelope::payload`].
 
 mod record;
 
