@@ -293,5 +293,13 @@ fn parse(payload: &[u8]) -> Result<(LaneKey, Vec<(Head, Value)>), Refused> {
     Ok((lane, records))
 }
 
+/// Both encodings: a CBOR map begins with 0xa0 to 0xbf, JSON with `{`.
+fn read_envelope(payload: &[u8]) -> Result<Envelope, String> {
+    match payload.first() {
+        Some(0xa0..=0xbf) => serde_cbor::from_slice(payload).map_err(|error| error.to_string()),
+        Some(_) | None => serde_json::from_slice(payload).map_err(|error| error.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests;
