@@ -11,20 +11,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::memory_store::MemorySlots;
-use tidegate::engine::outbox::row::{PaneKind, Row};
+use tidegate::engine::outbox::row::{LateRow, PaneKind, PaneRow, PaneValues, RawValues, Row};
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeSpec, WatermarkSpec,
-    WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope, StreamSpec, TimeSpec,
+    WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::engine::step::Event;
 use tidegate::model::ids::Name;
@@ -100,7 +101,7 @@ fn scenario(folder: &Path, name: &str) -> Result<usize, Verdict> {
         .collect();
     expected.iter_mut().for_each(normalise);
     for restart_every in [None, Some(7)] {
-        let found = run(&spec, &lines, config["flush_at_end"] == true, restart_every);
+        let found = run(&spec, &config, &lines, restart_every);
         if let Some(difference) = compare(&expected, &found) {
             let how = restart_every.map_or(String::new(), |lines| format!("(restarted every {lines} lines) "));
             return Err(Verdict::Failed(format!("{how}{difference}")));
@@ -118,13 +119,20 @@ fn pipeline(config: &Value) -> Result<PipelineSpec, Verdict> {
     let scope = match config["mode"].as_str() {
         Some("global") => Scope::Shared,
         Some("per_device") => Scope::Device,
+        Some("per_source_min") => Scope::Stream(Resume::Hold),
         _ => return Err(unsupported(&config["mode"])),
     };
     let window = &config["window"];
-    if window["type"] != "tumbling" {
-        return Err(unsupported(&window["type"]));
-    }
     let span = |value: &Value| Span::from_millis(value.as_u64().expect("a span"));
+    let offset_ms = window["offset_ms"].as_i64().unwrap_or(0);
+    let kind = match window["type"].as_str() {
+        Some("tumbling") => WindowKind::Tumbling { size: span(&window["size_ms"]), offset_ms },
+        Some("sliding") => {
+            WindowKind::Sliding { size: span(&window["size_ms"]), slide: span(&window["slide_ms"]), offset_ms }
+        }
+        Some("session") => WindowKind::Session { gap: span(&window["gap_ms"]) },
+        _ => return Err(unsupported(&window["type"])),
+    };
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("corpus/{device}").unwrap();
     let stream = StreamSpec {
@@ -133,17 +141,18 @@ fn pipeline(config: &Value) -> Result<PipelineSpec, Verdict> {
         topic,
         format: FormatSpec::Json(FieldsSpec::Named(vec![(name("value"), "/value".to_owned())])),
         time: TimeSpec::Receive,
-        watermark: WatermarkSpec { disorder: span(&config["bound_ms"]), idle_timeout: None, scope },
+        watermark: WatermarkSpec {
+            disorder: span(&config["bound_ms"]),
+            idle_timeout: config["idle_timeout_ms"].as_u64().map(Span::from_millis),
+            scope,
+        },
         on_idle: OnIdle::Hold,
         max_future: None,
         min_time: None,
         devices_max: 1_000,
         windows: vec![WindowSpec {
             name: name("w"),
-            kind: WindowKind::Tumbling {
-                size: span(&window["size_ms"]),
-                offset_ms: window["offset_ms"].as_i64().unwrap_or(0),
-            },
+            kind,
             lateness: span(&config["allowed_lateness_ms"]),
             late: LatePolicy::SideOutput,
             aggregates: vec![Kind::Count, Kind::Sum, Kind::Min, Kind::Max],
@@ -167,95 +176,139 @@ fn start(spec: &PipelineSpec, slots: MemorySlots, now: Now) -> TestDriver {
     driver
 }
 
-fn run(spec: &PipelineSpec, lines: &[Fields], flush: bool, restart_every: Option<usize>) -> Vec<Fields> {
-    let first_ms = lines.first().map_or(0, |line| line["arrival_ms"].as_i64().unwrap());
-    let clock = |line: &Fields| {
-        let wall = line["arrival_ms"].as_i64().unwrap();
-        let proc = u64::try_from(wall - first_ms).expect("arrivals never decrease");
-        Now { proc: ProcTime::from_millis(proc), wall: WallTime::from_millis(wall), quality: ClockQuality::Synced }
-    };
-    let mut now = lines.first().map_or_else(|| clock(&Fields::new()), clock);
-    let mut driver = start(spec, MemorySlots::new(0), now);
-    let mut found = Vec::new();
+/// Every row that an input made, with the moment and the number of its firing.
+struct Run<'c> {
+    spec: &'c PipelineSpec,
+    first_ms: i64,
+    driver: TestDriver,
+    found: Vec<Fields>,
+    firings: BTreeMap<(String, i64, i64), u64>,
+}
+
+fn run(spec: &PipelineSpec, config: &Value, lines: &[Fields], restart_every: Option<usize>) -> Vec<Fields> {
+    let arrival = |line: &Fields| line["arrival_ms"].as_i64().unwrap();
+    let first_ms = config["start_ms"].as_i64().unwrap_or_else(|| lines.first().map_or(0, arrival));
+    let begin = moment(first_ms, first_ms);
+    let driver = start(spec, MemorySlots::new(0), begin);
+    let mut run = Run { spec, first_ms, driver, found: Vec::new(), firings: BTreeMap::new() };
+    for device in config["registered_devices"].as_array().into_iter().flatten() {
+        assert!(run.driver.engine_mut().register_device(begin, 0, device.as_str().unwrap()));
+    }
+    let mut now = begin;
     for (step, line) in lines.iter().enumerate() {
         if restart_every.is_some_and(|every| step % every == every - 1) {
-            driver.stop(now, &mut |_| ());
-            driver = start(spec, driver.into_store().into_slots(), now);
+            run.restart(now);
         }
-        now = clock(line);
-        let cursor = driver.engine().outbox().next_order();
+        run.fall_idle(step, arrival(line));
+        now = moment(first_ms, arrival(line));
+        run.line(step, now, line);
+    }
+    if config["flush_at_end"] == true {
+        let cursor = run.driver.engine().outbox().next_order();
+        run.driver.engine_mut().finish(now);
+        run.collect(cursor, lines.len(), now, "end");
+    }
+    assert!(run.driver.engine().balances(), "the ledger balances");
+    run.found.sort_by_cached_key(sort_key);
+    run.found
+}
+
+fn moment(first_ms: i64, wall: i64) -> Now {
+    let proc = u64::try_from(wall - first_ms).expect("arrivals never decrease");
+    Now { proc: ProcTime::from_millis(proc), wall: WallTime::from_millis(wall), quality: ClockQuality::Synced }
+}
+
+impl Run<'_> {
+    /// Down and up again; the moment does not change.
+    fn restart(&mut self, now: Now) {
+        self.driver.stop(now, &mut |_| ());
+        let down = std::mem::replace(&mut self.driver, start(self.spec, MemorySlots::new(0), now));
+        self.driver = start(self.spec, down.into_store().into_slots(), now);
+    }
+
+    /// Sleeps as the agent does: from deadline to deadline, up to the next line.
+    fn fall_idle(&mut self, step: usize, until_ms: i64) {
+        let until = moment(self.first_ms, until_ms).proc;
+        while let Some(at) = self.driver.engine().next_deadline().filter(|at| *at <= until) {
+            let wall = self.first_ms + i64::try_from(at.as_millis()).unwrap();
+            let now = moment(self.first_ms, wall);
+            let cursor = self.driver.engine().outbox().next_order();
+            self.driver.handle(now, Event::Tick);
+            self.collect(cursor, step, now, "idle");
+        }
+    }
+
+    fn line(&mut self, step: usize, now: Now, line: &Fields) {
+        let cursor = self.driver.engine().outbox().next_order();
         if line.contains_key("tick") {
-            driver.handle(now, Event::Tick);
+            self.driver.handle(now, Event::Tick);
         } else {
-            let field = driver.engine_mut().field(0, "value").unwrap();
+            let field = self.driver.engine_mut().field(0, "value").unwrap();
             let record = Record {
                 device: line["device"].as_str().unwrap(),
                 at: EventTime::from_millis(line["event_ms"].as_i64().unwrap()),
                 source: TimeSource::Device,
                 values: &[(field, line["value"].as_f64().unwrap())],
             };
-            driver.engine_mut().handle_record(now, 0, &record);
+            self.driver.engine_mut().handle_record(now, 0, &record);
         }
-        collect(&driver, cursor, step, now, false, &mut found);
+        self.collect(cursor, step, now, "watermark");
     }
-    if flush {
-        let cursor = driver.engine().outbox().next_order();
-        driver.engine_mut().finish(now);
-        collect(&driver, cursor, lines.len(), now, true, &mut found);
+
+    /// `phase`: that of panes which the watermark fires.
+    fn collect(&mut self, cursor: u64, step: usize, now: Now, phase: &str) {
+        for (.., row) in self.driver.engine().outbox().rows_since(cursor) {
+            let mut fields = match row {
+                Row::Pane(pane, values) => {
+                    let bounds = (pane.key.to_owned(), pane.start.as_millis(), pane.end.as_millis());
+                    // Flink counts the emissions of these very bounds; our revision goes on when a session grows.
+                    let firing = self.firings.entry(bounds).or_default();
+                    let fields = window_fields(&pane, values, *firing, phase);
+                    *firing += 1;
+                    fields
+                }
+                Row::Late(late, values) => late_fields(&late, values),
+                Row::Gap(_) | Row::Alarm(_) => panic!("the corpus makes neither gaps nor alarms"),
+            };
+            fields.insert("step".into(), step.into());
+            fields.insert("at_ms".into(), now.wall.as_millis().into());
+            normalise(&mut fields);
+            self.found.push(fields);
+        }
     }
-    assert!(driver.engine().balances(), "the ledger balances");
-    found.sort_by_cached_key(sort_key);
-    found
 }
 
-fn collect(driver: &TestDriver, cursor: u64, step: usize, now: Now, end: bool, found: &mut Vec<Fields>) {
-    for (.., row) in driver.engine().outbox().rows_since(cursor) {
-        let mut fields = Fields::new();
-        let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-        set("step", step.into());
-        set("at_ms", now.wall.as_millis().into());
-        match row {
-            Row::Pane(pane, values) => {
-                let (_, results) = values.fields().next().expect("one field");
-                let results: Vec<_> = results.map(|(_, value)| value).collect();
-                let result = |index: usize| results[index].expect("a number").into();
-                set("type", "window".into());
-                set(
-                    "phase",
-                    if end {
-                        "end"
-                    } else if pane.pane == PaneKind::Late {
-                        "element"
-                    } else {
-                        "watermark"
-                    }
-                    .into(),
-                );
-                set("device", pane.key.into());
-                set("window_start", pane.start.as_millis().into());
-                set("window_end", pane.end.as_millis().into());
-                set("firing", pane.revision.into());
-                set("watermark", pane.watermark.map(EventTime::as_millis).into());
-                set("count", (pane.count as f64).into());
-                assert_eq!(results[0], Some(pane.count as f64));
-                set("sum", result(1));
-                set("min", result(2));
-                set("max", result(3));
-            }
-            Row::Late(late, values) => {
-                set("type", "late".into());
-                set("phase", "element".into());
-                set("device", late.key.into());
-                set("event_ms", late.event.as_millis().into());
-                let watermark = late.event.as_millis() + i64::try_from(late.lag.as_millis()).unwrap();
-                set("watermark", watermark.into());
-                set("value", values.fields().next().expect("one field").1.into());
-            }
-            Row::Gap(_) | Row::Alarm(_) => panic!("the corpus makes neither gaps nor alarms"),
-        }
-        normalise(&mut fields);
-        found.push(fields);
-    }
+fn window_fields(pane: &PaneRow<'_>, values: PaneValues<'_>, firing: u64, phase: &str) -> Fields {
+    let (_, results) = values.fields().next().expect("one field");
+    let results: Vec<f64> = results.map(|(_, value)| value.expect("a number")).collect();
+    assert_eq!(results[0], pane.count as f64);
+    let phase = if pane.pane == PaneKind::Late { "element" } else { phase };
+    let fields = json!({
+        "type": "window",
+        "phase": phase,
+        "device": pane.key,
+        "window_start": pane.start.as_millis(),
+        "window_end": pane.end.as_millis(),
+        "firing": firing,
+        "watermark": pane.watermark.map(EventTime::as_millis),
+        "count": pane.count,
+        "sum": results[1],
+        "min": results[2],
+        "max": results[3],
+    });
+    fields.as_object().unwrap().clone()
+}
+
+fn late_fields(late: &LateRow<'_>, values: RawValues<'_>) -> Fields {
+    let fields = json!({
+        "type": "late",
+        "phase": "element",
+        "device": late.key,
+        "event_ms": late.event.as_millis(),
+        "watermark": late.event.as_millis() + i64::try_from(late.lag.as_millis()).unwrap(),
+        "value": values.fields().next().expect("one field").1,
+    });
+    fields.as_object().unwrap().clone()
 }
 
 /// All numbers but times as floats, so that 60 and 60.0 are the same.

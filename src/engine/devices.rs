@@ -19,7 +19,9 @@ pub(super) struct Device {
     pub watermark: Watermark,
     /// Highest accepted event time.
     pub newest: Option<EventTime>,
-    /// When its silence makes it idle; `NEVER` when it is idle.
+    /// Nothing was heard of it for the timeout, or ever.
+    pub idle: bool,
+    /// When its silence makes it idle; `NEVER` when it is, or can not be.
     pub idle_at: LiveTime,
     /// The stream's idle timers hold its one entry.
     pub has_timer: bool,
@@ -76,6 +78,7 @@ impl DeviceTable {
         self.slots.push(Device {
             watermark: Watermark::default(),
             newest: None,
+            idle: true,
             idle_at: LiveTime::NEVER,
             has_timer: false,
             dirty: false,

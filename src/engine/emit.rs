@@ -11,7 +11,6 @@ use super::outbox::{LaneKind, Outbox};
 use super::spec::{StreamSpec, WindowSpec};
 use super::watermark::Watermark;
 use super::window::pane::Pane;
-use super::window::starting_at;
 
 /// What an emission needs beside the state.
 #[derive(Debug)]
@@ -39,7 +38,6 @@ pub(super) fn emit_pane(
     watermark: Watermark,
 ) {
     let spec = &stream.windows[usize::from(pane.window)];
-    let interval = starting_at(spec.kind, pane.start);
     let lane = match kind {
         _ if !out.uplink_up => LaneKind::Backlog,
         PaneKind::OnTime | PaneKind::Idle => LaneKind::Live,
@@ -49,8 +47,8 @@ pub(super) fn emit_pane(
         stream: stream.name.as_str(),
         window: spec.name.as_str(),
         key: device,
-        start: interval.start,
-        end: interval.end,
+        start: pane.start,
+        end: pane.end,
         pane: kind,
         revision: pane.revision,
         watermark: watermark.time(),
@@ -63,7 +61,7 @@ pub(super) fn emit_pane(
     let width = spec.aggregates.len();
     let results = shown.fields().map(|field| (name_of(fields, field), finish(shown.field(field, width))));
     out.outbox.push(lane, |bytes| {
-        write_pane(bytes, &row, &spec.aggregates, shown.present.count_ones(), results);
+        write_pane(bytes, &row, &shown.replaces, &spec.aggregates, shown.present.count_ones(), results);
     });
     if !out.repeat_revisions {
         pane.revision = pane.revision.saturating_add(1);

@@ -7,7 +7,6 @@ use super::outbox::row::PaneKind;
 use super::spec::{Scope, WindowSpec};
 use super::stream::Stream;
 use super::window::pane::Pane;
-use super::window::starting_at;
 
 /// Pane buffers kept for reuse.
 const SPARE_PANES: usize = 4_096;
@@ -23,7 +22,7 @@ impl Stream {
                     self.fire_due(out, slot, watermark);
                 }
             }
-            Scope::Shared => self.fire_shared(out),
+            Scope::Shared | Scope::Stream(_) => self.fire_shared(out),
         }
     }
 
@@ -48,7 +47,7 @@ impl Stream {
             let pane = &mut panes[index];
             let window = usize::from(pane.window);
             let spec = &self.spec.windows[window];
-            let end = starting_at(spec.kind, pane.start).end;
+            let end = pane.end;
             if due_of(pane, spec) > upto {
                 next_due = next_due.min(due_of(pane, spec));
                 index += 1;
@@ -104,9 +103,18 @@ impl Stream {
         }
     }
 
+    /// A pane has changed its bounds: what was due may not be any more. `due`: that
+    /// of the pane.
+    pub(super) fn recompute_due(&mut self, slot: u32, due: EventTime) {
+        let windows = &self.spec.windows;
+        let panes = self.devices.get(slot).panes.iter();
+        let earliest = panes.map(|pane| due_of(pane, &windows[usize::from(pane.window)])).min();
+        self.set_due(slot, earliest.unwrap_or(due));
+    }
+
     pub(super) fn set_due(&mut self, slot: u32, due: EventTime) {
         let device = self.devices.get_mut(slot);
-        if self.spec.watermark.scope == Scope::Shared {
+        if self.spec.watermark.scope != Scope::Device {
             self.due.remove(&(device.due, slot));
             if !device.panes.is_empty() {
                 self.due.insert((due, slot));
@@ -118,6 +126,6 @@ impl Stream {
 
 /// The watermark at which something happens to a pane: it fires, or it expires.
 pub(super) fn due_of(pane: &Pane, spec: &WindowSpec) -> EventTime {
-    let last = starting_at(spec.kind, pane.start).end - Span::MILLI;
+    let last = pane.end - Span::MILLI;
     if pane.fired { last + spec.lateness } else { last }
 }

@@ -2,7 +2,7 @@
 //!
 //! Per stream: `received = rejected + duplicate + future + ignored + accepted`.
 //! Per window of the stream: `accepted = open + on_time + late_update +
-//! side_output + dropped`. The unit is the record; a message that cannot be
+//! side_output + dropped + no_window`. The unit is the record; a message that cannot be
 //! decoded counts as one.
 
 use crate::model::record::RejectReason;
@@ -48,6 +48,8 @@ pub struct WindowLedger {
     pub side_output: u64,
     /// Beyond allowed lateness with `late = "drop"`.
     pub dropped: u64,
+    /// Between two windows: the slide is larger than the size.
+    pub no_window: u64,
 }
 
 impl StreamLedger {
@@ -109,11 +111,14 @@ impl StreamLedger {
 impl WindowLedger {
     /// True when every accepted record is in exactly one place.
     pub fn balances(&self) -> bool {
-        self.accepted == self.open + self.on_time + self.late_update + self.side_output + self.dropped
+        let settled = self.on_time + self.late_update + self.side_output + self.dropped + self.no_window;
+        self.accepted == self.open + settled
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        for count in [self.accepted, self.open, self.on_time, self.late_update, self.side_output, self.dropped] {
+        for count in
+            [self.accepted, self.open, self.on_time, self.late_update, self.side_output, self.dropped, self.no_window]
+        {
             put_u64(out, count);
         }
     }
@@ -126,6 +131,7 @@ impl WindowLedger {
             late_update: reader.u64()?,
             side_output: reader.u64()?,
             dropped: reader.u64()?,
+            no_window: reader.u64()?,
         })
     }
 }

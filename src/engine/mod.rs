@@ -1,6 +1,7 @@
 //! The engine. PURE: bytes and time in, steps out. No runtime, MQTT, store,
 //! files, threads or clock.
 
+mod add;
 pub mod aggregate;
 mod checkpoint;
 pub mod commit_policy;
@@ -18,6 +19,7 @@ pub mod redelivery;
 pub mod replay;
 mod restore;
 pub mod ring;
+mod scope;
 pub mod snapshot;
 pub mod spec;
 pub mod status;
@@ -231,6 +233,15 @@ impl Engine {
         let live = self.idle_clock.read(now.proc);
         let (stream, mut out, _) = self.parts(stream, now, (0, 0));
         stream.accept(&mut out, live, record);
+    }
+
+    /// Makes a device known before it has sent anything: under scope `stream` the
+    /// watermark waits for it until it is idle. False when the text is no device id.
+    pub fn register_device(&mut self, now: Now, stream: usize, device: &str) -> bool {
+        let live = self.idle_clock.read(now.proc);
+        let Some(name) = DeviceId::new(device) else { return false };
+        self.streams[stream].register(live, name);
+        true
     }
 
     /// The place of a field of a stream, given to it now if it is new.

@@ -15,6 +15,7 @@ use super::fire::due_of;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
+use super::scope::Members;
 use super::snapshot::{self, Definition};
 use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec};
 use super::stream::Stream;
@@ -174,10 +175,11 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
             device.watermark.raise(shared);
         }
     }
-    if wanted.watermark.scope == Scope::Shared {
-        old.shared.raise(highest);
-    } else {
-        old.shared = Watermark::default();
+    match wanted.watermark.scope {
+        Scope::Device => old.shared = Watermark::default(),
+        Scope::Shared => _ = old.shared.raise(highest),
+        // The members decide, from where the watermark stands.
+        Scope::Stream(_) => {}
     }
     renumber_fields(&mut old, &wanted);
     old.windows = books;
@@ -209,6 +211,7 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
 fn rearm(stream: &mut Stream) {
     stream.open_panes = 0;
     stream.due.clear();
+    stream.members = Members::default();
     for slot in stream.all_slots() {
         let windows = &stream.spec.windows;
         let device = stream.devices.get(slot);
@@ -216,7 +219,11 @@ fn rearm(stream: &mut Stream) {
         let due = panes.min().unwrap_or(EventTime::MAX);
         let idle_at = device.idle_at;
         stream.open_panes += device.panes.len();
+        let (own, active) = (device.watermark, !device.idle);
         stream.set_due(slot, due);
+        if let Scope::Stream(resume) = stream.spec.watermark.scope {
+            stream.members.restore(slot, own, active, resume, stream.shared);
+        }
         if stream.spec.watermark.idle_timeout.is_none() {
             stream.devices.get_mut(slot).idle_at = LiveTime::NEVER;
         } else if idle_at != LiveTime::NEVER {
@@ -229,6 +236,9 @@ fn rearm(stream: &mut Stream) {
 /// Fires what a watermark of a wider scope has passed already. Nothing else
 /// would: a window fires when a watermark rises, and this one has risen.
 fn fire_overtaken(out: &mut Emit<'_>, stream: &mut Stream) {
+    if matches!(stream.spec.watermark.scope, Scope::Stream(_)) {
+        stream.shared.raise(stream.members.combined());
+    }
     for slot in stream.all_slots() {
         stream.fire_passed(out, slot);
     }

@@ -8,7 +8,7 @@
 //! meta:       epoch from which on windows may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
 //! section:    new fields | new devices | shared watermark | books |
-//!             removed panes | n × (device | watermark | newest | idle in | n × pane)
+//!             removed panes | n × (device | watermark | newest | idle | idle in | n × pane)
 //! ```
 //!
 //! A page holds what changed since the one before it and refers to streams,
@@ -23,10 +23,11 @@ use crate::model::time::{EventTime, Span};
 
 use super::aggregate::Kind;
 use super::ledger::{StreamLedger, WindowLedger};
-use super::spec::{LatePolicy, Scope, WindowKind, WindowSpec};
+use super::spec::{LatePolicy, Resume, Scope, WindowKind, WindowSpec};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
+use super::window::Interval;
 use super::window::pane::Pane;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
@@ -60,14 +61,13 @@ pub(super) fn write_definition(out: &mut Vec<u8>, stream: &Stream) {
     out.push(match stream.spec.watermark.scope {
         Scope::Device => 0,
         Scope::Shared => 1,
+        Scope::Stream(Resume::CatchUp) => 2,
+        Scope::Stream(Resume::Hold) => 3,
     });
     put_u64(out, stream.spec.windows.len() as u64);
     for window in &stream.spec.windows {
         put_str(out, window.name.as_str());
-        let WindowKind::Tumbling { size, offset_ms } = window.kind;
-        out.push(0);
-        put_u64(out, size.as_millis());
-        put_i64(out, offset_ms);
+        write_kind(out, window.kind);
         put_u64(out, window.lateness.as_millis());
         put_u64(out, window.aggregates.len() as u64);
         out.extend(window.aggregates.iter().map(|kind| kind.tag()));
@@ -79,26 +79,53 @@ pub(super) fn read_definition(reader: &mut Reader<'_>) -> Result<Definition, Dam
     let scope = match reader.u8()? {
         0 => Scope::Device,
         1 => Scope::Shared,
+        2 => Scope::Stream(Resume::CatchUp),
+        3 => Scope::Stream(Resume::Hold),
         _ => return Err(Damaged),
     };
     let mut windows = Vec::new();
     for _ in 0..reader.u64()? {
         let name = Name::new(reader.str()?).ok_or(Damaged)?;
-        if reader.u8()? != 0 {
-            return Err(Damaged);
-        }
-        let size = Span::from_millis(reader.u64()?);
-        let offset_ms = reader.i64()?;
+        let kind = read_kind(reader)?;
         let lateness = Span::from_millis(reader.u64()?);
         let tags = reader.bytes()?;
         let aggregates = tags.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged)).collect::<Result<_, _>>()?;
-        if size == Span::ZERO {
-            return Err(Damaged);
-        }
-        let kind = WindowKind::Tumbling { size, offset_ms };
         windows.push(WindowSpec { name, kind, lateness, late: LatePolicy::SideOutput, aggregates });
     }
     Ok(Definition { name, scope, windows })
+}
+
+fn write_kind(out: &mut Vec<u8>, kind: WindowKind) {
+    match kind {
+        WindowKind::Tumbling { size, offset_ms } => {
+            out.push(0);
+            put_u64(out, size.as_millis());
+            put_i64(out, offset_ms);
+        }
+        WindowKind::Sliding { size, slide, offset_ms } => {
+            out.push(1);
+            put_u64(out, size.as_millis());
+            put_u64(out, slide.as_millis());
+            put_i64(out, offset_ms);
+        }
+        WindowKind::Session { gap } => {
+            out.push(2);
+            put_u64(out, gap.as_millis());
+        }
+    }
+}
+
+fn read_kind(reader: &mut Reader<'_>) -> Result<WindowKind, Damaged> {
+    let span = |reader: &mut Reader<'_>| match reader.u64()? {
+        0 => Err(Damaged),
+        millis => Ok(Span::from_millis(millis)),
+    };
+    Ok(match reader.u8()? {
+        0 => WindowKind::Tumbling { size: span(reader)?, offset_ms: reader.i64()? },
+        1 => WindowKind::Sliding { size: span(reader)?, slide: span(reader)?, offset_ms: reader.i64()? },
+        2 => WindowKind::Session { gap: span(reader)? },
+        _ => return Err(Damaged),
+    })
 }
 
 /// Which part of a stream is written.
@@ -163,7 +190,8 @@ fn write_devices(
         put_u64(out, u64::from(slot));
         put_time(out, device.watermark.time());
         put_time(out, device.newest);
-        // 0: idle, or never idle; else what is left, plus one.
+        out.push(u8::from(device.idle));
+        // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(live).as_millis();
         put_u64(out, if device.idle_at == LiveTime::NEVER { 0 } else { left.saturating_add(1) });
         let shown = |pane: &&Pane| extent == Extent::Whole || pane.dirty;
@@ -177,6 +205,7 @@ fn write_devices(
 fn write_pane(out: &mut Vec<u8>, pane: &Pane, width: usize) {
     out.push(pane.window);
     put_i64(out, pane.start.as_millis());
+    put_u64(out, pane.start.lag_behind(pane.end).as_millis());
     put_u64(out, pane.count);
     put_u64(out, pane.unsettled);
     put_u64(out, u64::from(pane.revision));
@@ -187,6 +216,10 @@ fn write_pane(out: &mut Vec<u8>, pane: &Pane, width: usize) {
             | flag(pane.partial, PANE_PARTIAL)
             | flag(pane.receive_time, PANE_RECEIVE_TIME),
     );
+    put_u64(out, pane.replaces.len() as u64);
+    for start in &pane.replaces {
+        put_i64(out, start.as_millis());
+    }
     put_u64(out, pane.present);
     for field in pane.fields() {
         for accumulator in pane.field(field, width) {
@@ -235,6 +268,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     let slot = read_slot(reader, stream)?;
     let watermark = Watermark::restore(reader.time()?);
     let newest = reader.time()?;
+    let idle = reader.u8()? == 1;
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -243,6 +277,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     let device = stream.devices.get_mut(slot);
     device.watermark = watermark;
     device.newest = newest;
+    device.idle = idle;
     device.idle_at = idle_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
@@ -257,7 +292,9 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
 fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields: usize) -> Result<Pane, Damaged> {
     let window = reader.u8()?;
     let aggregates = &windows.get(usize::from(window)).ok_or(Damaged)?.aggregates;
-    let mut pane = Pane::open(window, EventTime::from_millis(reader.i64()?), false, Vec::new());
+    let start = EventTime::from_millis(reader.i64()?);
+    let end = start + Span::from_millis(reader.u64()?);
+    let mut pane = Pane::open(window, Interval { start, end }, false, Vec::new());
     pane.count = reader.u64()?;
     pane.unsettled = reader.u64()?;
     pane.revision = reader.uint()?;
@@ -266,6 +303,9 @@ fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields: usize) -> 
     pane.unseen = flags & PANE_UNSEEN != 0;
     pane.partial = flags & PANE_PARTIAL != 0;
     pane.receive_time = flags & PANE_RECEIVE_TIME != 0;
+    for _ in 0..reader.u64()? {
+        pane.replaces.push(EventTime::from_millis(reader.i64()?));
+    }
     pane.present = reader.u64()?;
     for field in pane.fields() {
         let first = usize::from(field.0) * aggregates.len();

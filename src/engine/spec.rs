@@ -136,6 +136,18 @@ pub enum Scope {
     Device,
     /// One maximum over all records of the stream.
     Shared,
+    /// The minimum over the devices of the stream that are not idle.
+    Stream(Resume),
+}
+
+/// What a device that is behind the common watermark does to it when it comes
+/// back (scope `stream`). The watermark never moves back either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// It is ignored until it has caught up: it stalls nobody.
+    CatchUp,
+    /// The watermark waits for it, as in Flink.
+    Hold,
 }
 
 /// What to do with open windows of a device that falls idle.
@@ -171,6 +183,20 @@ pub enum WindowKind {
         size: Span,
         /// Absolute value < size, in milliseconds.
         offset_ms: i64,
+    },
+    /// Fixed size, one every `slide`: `[offset + k * slide, offset + k * slide + size)`.
+    Sliding {
+        /// > 0, at most `limits::WINDOW_SIZE_MAX`.
+        size: Span,
+        /// > 0; at most `limits::SLIDES_MAX` of them in one size.
+        slide: Span,
+        /// Absolute value < slide, in milliseconds.
+        offset_ms: i64,
+    },
+    /// Activity without a gap: a record extends the session to its time + gap.
+    Session {
+        /// > 0, at most `limits::WINDOW_SIZE_MAX`.
+        gap: Span,
     },
 }
 

@@ -42,7 +42,7 @@ pub struct StreamStatus {
     pub lag_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
-    /// Window by window: `accepted = open + on_time + late_update + side_output + dropped`.
+    /// Window by window: `accepted = open + on_time + late_update + side_output + dropped + no_window`.
     pub windows: Vec<WindowStatus>,
 }
 
@@ -88,6 +88,8 @@ pub struct WindowStatus {
     pub side_output: u64,
     #[expect(missing_docs, reason = "see WindowLedger")]
     pub dropped: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub no_window: u64,
 }
 
 /// The outbox.
@@ -185,6 +187,7 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         late_update: books.late_update,
         side_output: books.side_output,
         dropped: books.dropped,
+        no_window: books.no_window,
     });
     StreamStatus {
         name: stream.spec.name.as_str().to_owned(),

@@ -7,22 +7,19 @@
 use std::collections::BTreeSet;
 
 use crate::model::ids::DeviceId;
-use crate::model::limits::{OPEN_PANES_MAX, OPEN_WINDOWS_MAX};
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, Span};
 
 use super::aggregate::Accumulator;
 use super::devices::DeviceTable;
-use super::emit::{Emit, emit_late, emit_pane};
+use super::emit::{Emit, emit_late};
 use super::fields::FieldTable;
-use super::fire::due_of;
 use super::ledger::{StreamLedger, WindowLedger};
-use super::outbox::row::{LateReason, PaneKind};
-use super::spec::{LatePolicy, OnIdle, Scope, StreamSpec};
+use super::outbox::row::LateReason;
+use super::scope::Members;
+use super::spec::{OnIdle, Scope, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
-use super::window::pane::Pane;
-use super::window::{Interval, assign, starting_at};
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -30,9 +27,11 @@ pub(super) struct Stream {
     pub(super) spec: StreamSpec,
     pub(super) fields: FieldTable,
     pub(super) devices: DeviceTable,
-    /// Scope `shared`: the one watermark.
+    /// Scopes `shared` and `stream`: the one watermark.
     pub(super) shared: Watermark,
-    /// Scope `shared`: devices by the watermark at which a pane of theirs is due.
+    /// Scope `stream`: the devices that decide about it.
+    pub(super) members: Members,
+    /// Scopes `shared` and `stream`: devices by the watermark at which a pane of theirs is due.
     pub(super) due: BTreeSet<(EventTime, u32)>,
     pub(super) timers: IdleTimers,
     pub(super) ledger: StreamLedger,
@@ -65,6 +64,7 @@ impl Stream {
             fields: FieldTable::new(fields),
             devices: DeviceTable::default(),
             shared: Watermark::default(),
+            members: Members::default(),
             due: BTreeSet::new(),
             timers: IdleTimers::default(),
             ledger: StreamLedger::default(),
@@ -138,9 +138,17 @@ impl Stream {
         let device = self.devices.get_mut(slot);
         device.newest = device.newest.max(Some(record.at));
         let disorder = self.spec.watermark.disorder;
+        let own_before = device.watermark;
         let rises = match self.spec.watermark.scope {
             Scope::Device => device.watermark.observe(record.at, disorder),
             Scope::Shared => self.shared.observe(record.at, disorder),
+            Scope::Stream(resume) => {
+                device.watermark.observe(record.at, disorder);
+                let (own, was_idle) = (device.watermark, device.idle);
+                device.idle = false;
+                self.members.handle_record(slot, own_before, own, was_idle, resume, self.shared);
+                self.shared.raise(self.members.combined())
+            }
         };
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
@@ -153,6 +161,7 @@ impl Stream {
 
     /// Turns devices idle whose deadline has come.
     pub(super) fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
+        let mut fell_idle = false;
         while let Some(slot) = self.timers.pop_due(live) {
             let device = self.devices.get_mut(slot);
             device.has_timer = false;
@@ -162,11 +171,38 @@ impl Stream {
                 continue;
             }
             device.idle_at = LiveTime::NEVER;
+            device.idle = true;
+            let own = device.watermark;
+            self.members.handle_idle(slot, own);
+            fell_idle = true;
             self.touch(slot);
             if self.spec.on_idle == OnIdle::Emit {
                 self.emit_unseen(out, slot);
             }
         }
+        // All that fall idle at one moment do so together, and then the rest decides.
+        if fell_idle
+            && matches!(self.spec.watermark.scope, Scope::Stream(_))
+            && self.shared.raise(self.members.combined())
+        {
+            self.fire_shared(out);
+        }
+    }
+
+    /// A device that exists before it has sent anything: under scope `stream` the
+    /// watermark waits for it until it is idle.
+    pub(super) fn register(&mut self, live: LiveTime, name: DeviceId) {
+        if self.devices.find(name.as_str()).is_some() || self.devices.len() >= self.spec.devices_max {
+            return;
+        }
+        let slot = self.devices.add(name);
+        self.devices.get_mut(slot).idle = false;
+        self.members.add(slot, Watermark::default());
+        if let Some(timeout) = self.spec.watermark.idle_timeout {
+            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
+        }
+        self.changes.ledger = true;
+        self.touch(slot);
     }
 
     /// The end of a bounded input: every open window fires.
@@ -179,7 +215,7 @@ impl Stream {
             }
             self.touch(slot);
         }
-        if self.spec.watermark.scope == Scope::Shared {
+        if self.spec.watermark.scope != Scope::Device {
             self.fire_shared(out);
         }
     }
@@ -199,92 +235,8 @@ impl Stream {
     pub(super) fn watermark_of(&self, slot: u32) -> Watermark {
         match self.spec.watermark.scope {
             Scope::Device => self.devices.get(slot).watermark,
-            Scope::Shared => self.shared,
+            Scope::Shared | Scope::Stream(_) => self.shared,
         }
-    }
-
-    fn add_to_window(
-        &mut self,
-        out: &mut Emit<'_>,
-        slot: u32,
-        window: usize,
-        record: &Record<'_>,
-        watermark: Watermark,
-    ) {
-        self.windows[window].accepted += 1;
-        let interval = self.interval_of(slot, window, record.at);
-        let spec = &self.spec.windows[window];
-        if watermark.has_expired(interval.end, spec.lateness) {
-            return self.too_late(out, window, record, watermark, LateReason::Late);
-        }
-        let tag = window_tag(window);
-        let device = self.devices.get_mut(slot);
-        let index = match device.pane_position(tag, interval.start) {
-            Ok(index) => index,
-            Err(_) if device.panes.len() >= OPEN_WINDOWS_MAX || self.open_panes >= OPEN_PANES_MAX => {
-                return self.too_late(out, window, record, watermark, LateReason::TooManyWindows);
-            }
-            Err(index) => {
-                let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
-                let buffer = self.spare.pop().unwrap_or_default();
-                device.panes.insert(index, Pane::open(tag, interval.start, partial, buffer));
-                self.open_panes += 1;
-                index
-            }
-        };
-        let device = self.devices.get_mut(slot);
-        let pane = &mut device.panes[index];
-        pane.add(record, &spec.aggregates);
-        pane.dirty = true;
-        let late = watermark.has_passed(interval.end);
-        if late {
-            pane.fired = true;
-            self.windows[window].late_update += 1;
-        } else {
-            pane.unsettled += 1;
-            self.windows[window].open += 1;
-        }
-        let due = due_of(pane, spec);
-        if late {
-            let name = self.devices.name(slot).clone();
-            let pane = &mut self.devices.get_mut(slot).panes[index];
-            emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Late, watermark);
-        }
-        self.due_no_later_than(slot, due);
-    }
-
-    /// The window that holds `at`. Nearly always the device's newest one: then
-    /// two comparisons save a division.
-    #[inline]
-    fn interval_of(&self, slot: u32, window: usize, at: EventTime) -> Interval {
-        let kind = self.spec.windows[window].kind;
-        if let Some(newest) = self.devices.get(slot).panes.last()
-            && usize::from(newest.window) == window
-        {
-            let interval = starting_at(kind, newest.start);
-            if interval.start <= at && at < interval.end {
-                return interval;
-            }
-        }
-        assign(kind, at)
-    }
-
-    fn too_late(
-        &mut self,
-        out: &mut Emit<'_>,
-        window: usize,
-        record: &Record<'_>,
-        watermark: Watermark,
-        reason: LateReason,
-    ) {
-        let spec = &self.spec.windows[window];
-        if spec.late == LatePolicy::Drop && reason == LateReason::Late {
-            self.windows[window].dropped += 1;
-            return;
-        }
-        self.windows[window].side_output += 1;
-        let lag = watermark.time().map_or(Span::ZERO, |watermark| record.at.lag_behind(watermark));
-        emit_late(out, &self.spec, Some(spec), &self.fields, record, reason, lag);
     }
 
     pub(super) fn arm_idle(&mut self, slot: u32, at: LiveTime) {
@@ -324,8 +276,4 @@ impl Stream {
     pub(super) fn is_committed(&self) -> bool {
         !self.changes.ledger && self.changes.devices.is_empty() && self.changes.removed.is_empty()
     }
-}
-
-fn window_tag(window: usize) -> u8 {
-    u8::try_from(window).expect("limits::WINDOWS_MAX fits a byte")
 }

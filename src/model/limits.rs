@@ -28,6 +28,8 @@ pub const WINDOWS_MAX: usize = 8;
 pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// Open windows of one stream, over all devices; same behaviour beyond it.
 pub const OPEN_PANES_MAX: usize = 200_000;
+/// Sliding windows that hold one record, at most: each is updated by it.
+pub const SLIDES_MAX: u64 = 1_000;
 /// Longest window.
 pub const WINDOW_SIZE_MAX: Span = Span::from_secs(366 * 86_400);
 /// Longest disorder, lateness or idle timeout.

@@ -71,6 +71,7 @@ impl World {
                 unprotected: ledger.unprotected,
                 rejected: ledger.rejected_by.clone(),
                 side_output: stream.windows.iter().map(|window| window.side_output).collect(),
+                no_window: stream.windows.iter().map(|window| window.no_window).collect(),
                 dropped: stream.windows.iter().map(|window| window.dropped).collect(),
             };
             if found != *books {

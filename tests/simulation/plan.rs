@@ -182,10 +182,17 @@ fn time(rng: &mut Rng) -> TimeSpec {
 
 fn window(rng: &mut Rng, index: u64) -> WindowSpec {
     let size = pick(rng, &[250, 1_000, 5_000, 60_000]);
-    let offset_ms = if rng.chance(2) { 0 } else { as_ms(rng.below(size)) - as_ms(size / 2) };
+    let step = if rng.chance(3) { pick(rng, &[size / 2, size / 5, size * 2]) } else { size };
+    let offset_ms = if rng.chance(2) { 0 } else { as_ms(rng.below(step)) - as_ms(step / 2) };
+    let (size, slide) = (Span::from_millis(size), Span::from_millis(step));
+    let sliding = slide != size;
     WindowSpec {
         name: name(&format!("w{index}")),
-        kind: WindowKind::Tumbling { size: Span::from_millis(size), offset_ms },
+        kind: if sliding {
+            WindowKind::Sliding { size, slide, offset_ms }
+        } else {
+            WindowKind::Tumbling { size, offset_ms }
+        },
         lateness: Span::from_millis(pick(rng, &[0, 300, 2_000, 10_000])),
         late: if rng.chance(5) { LatePolicy::Drop } else { LatePolicy::SideOutput },
         aggregates: vec![Kind::Count, Kind::Sum, Kind::Mean, Kind::Min, Kind::Max],

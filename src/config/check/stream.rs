@@ -2,7 +2,7 @@
 
 use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
-use crate::engine::spec::{FieldsSpec, FormatSpec, OnIdle, Scope, StreamSpec, WatermarkSpec};
+use crate::engine::spec::{FieldsSpec, FormatSpec, OnIdle, Resume, Scope, StreamSpec, WatermarkSpec};
 use crate::model::limits::{DEVICES_MAX, FIELDS_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 use crate::model::topic::{DeviceTemplate, TopicPattern};
@@ -51,7 +51,14 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let off = "a duration such as \"60s\", or \"off\"";
     let positive = |text: &str| scalar::span(text, Span::MILLI..=SPAN_MAX);
     let idle_timeout = table.parsed("idle_timeout", off, report, |text| scalar::or_off(text, positive));
-    let scope = table.choice("scope", &[("device", Scope::Device), ("shared", Scope::Shared)], report);
+    let resume = table.choice("resume", &[("catch_up", Resume::CatchUp), ("hold", Resume::Hold)], report);
+    let stream = Scope::Stream(resume.unwrap_or(Resume::CatchUp));
+    let scopes = [("device", Scope::Device), ("stream", stream), ("shared", Scope::Shared)];
+    let scope = table.choice("scope", &scopes, report);
+    if table.get("resume").is_some() && matches!(scope, Some(Scope::Device | Scope::Shared)) {
+        let wrong = Wrong::new("says nothing without scope \"stream\"");
+        report.problem(&table.spot_of("resume"), wrong.hint("remove it, or scope = \"stream\""));
+    }
     let on_idle = table.choice("on_idle", &[("emit", OnIdle::Emit), ("hold", OnIdle::Hold)], report);
     let max_future = table.parsed("max_future", off, report, |text| scalar::or_off(text, any_span));
     let min_time = table

@@ -117,7 +117,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         let fields = [("t", [2.0, 0.1, f64::NAN].into_iter())];
-        row::write_pane(&mut bytes, &row, &[Kind::Count, Kind::Sum, Kind::Max], 1, fields.into_iter());
+        row::write_pane(&mut bytes, &row, &[], &[Kind::Count, Kind::Sum, Kind::Max], 1, fields.into_iter());
         bytes
     }
 

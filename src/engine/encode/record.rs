@@ -81,8 +81,7 @@ struct PaneView<'a> {
     time_source: &'static str,
     time_quality: &'static str,
     partial: bool,
-    /// Only sessions replace others.
-    replaces: [&'a str; 0],
+    replaces: Replaced<'a>,
 }
 
 #[derive(Serialize)]
@@ -143,7 +142,7 @@ impl<'a> RecordView<'a> {
             time_source: source_word(row.source),
             time_quality: row.quality.as_str(),
             partial: row.partial,
-            replaces: [],
+            replaces: Replaced { values, id: self.id([row.stream, row.window, row.key], row.start) },
         }
     }
 
@@ -195,6 +194,7 @@ impl<'a> RecordView<'a> {
 }
 
 /// `gateway/stream/window/key/start_ms`, each part percent-encoded.
+#[derive(Clone, Copy)]
 struct Id<'a> {
     gateway: &'a str,
     parts: [&'a str; 3],
@@ -215,6 +215,18 @@ impl fmt::Display for Id<'_> {
 impl Serialize for Id<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Ids of the sessions that a merged one has taken in.
+struct Replaced<'a> {
+    values: PaneValues<'a>,
+    id: Id<'a>,
+}
+
+impl Serialize for Replaced<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.values.replaces().map(|time| Id { time, ..self.id }))
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! pane: 0 | stream | window | key | start | size | pane kind | flags | revision |
-//!       watermark? | count | aggregates n, tags | fields n, (name, n × f64)
+//!       watermark? | count | replaced n, starts | aggregates n, tags | fields n, (name, n × f64)
 //! late: 1 | stream | window | key | event | received | reason | flags | lag |
 //!       fields n, (name, f64)
 //! gap:  2 | first seq | records | oldest ms | newest ms
@@ -71,6 +71,8 @@ pub struct PaneRow<'a> {
 /// Results by field and aggregate, still in stored form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PaneValues<'a> {
+    replaced: u64,
+    replaces: &'a [u8],
     kinds: &'a [u8],
     fields: u64,
     bytes: &'a [u8],
@@ -158,6 +160,7 @@ const FLAG_SUSPECT: u8 = 8;
 pub fn write_pane<'n, V: Iterator<Item = f64>>(
     out: &mut Vec<u8>,
     row: &PaneRow<'_>,
+    replaces: &[EventTime],
     aggregates: &[Kind],
     field_count: u32,
     fields: impl Iterator<Item = (&'n str, V)>,
@@ -173,6 +176,10 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
     put_u64(out, u64::from(row.revision));
     put_time(out, row.watermark);
     put_u64(out, row.count);
+    put_u64(out, replaces.len() as u64);
+    for start in replaces {
+        put_i64(out, start.as_millis());
+    }
     put_u64(out, aggregates.len() as u64);
     out.extend(aggregates.iter().map(|kind| kind.tag()));
     put_u64(out, u64::from(field_count));
@@ -267,8 +274,13 @@ fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
         quality: quality_of(flags),
         partial: flags & FLAG_PARTIAL != 0,
     };
+    let replaced = reader.u64()?;
+    let starts = reader.rest();
+    for _ in 0..replaced {
+        reader.i64()?;
+    }
     let kinds = reader.bytes()?;
-    let values = PaneValues { kinds, fields: reader.u64()?, bytes: reader.rest() };
+    let values = PaneValues { replaced, replaces: starts, kinds, fields: reader.u64()?, bytes: reader.rest() };
     // Walk once, so that holding the row is the proof that it can be read.
     let mut walk = Reader::new(values.bytes);
     for _ in 0..values.fields {
@@ -315,6 +327,12 @@ impl<'a> PaneValues<'a> {
     /// True without any field.
     pub fn is_empty(self) -> bool {
         self.fields == 0
+    }
+
+    /// Starts of the sessions that this one has taken in after they were published.
+    pub fn replaces(self) -> impl Iterator<Item = EventTime> {
+        let mut reader = Reader::new(self.replaces);
+        (0..self.replaced).map_while(move |_| reader.i64().ok().map(EventTime::from_millis))
     }
 
     /// Each field with its results; `None` where there is none.

@@ -1,11 +1,11 @@
 //! Windows: which ones a time belongs to. One file per kind.
 
 pub mod pane;
+pub mod session;
+pub mod sliding;
 pub mod tumbling;
 
-use crate::model::time::{EventTime, Span};
-
-use super::spec::WindowKind;
+use crate::model::time::EventTime;
 
 /// A half-open interval of event time, `[start, end)`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -16,19 +16,10 @@ pub struct Interval {
     pub end: EventTime,
 }
 
-/// The window of `kind` that holds `at`.
-#[inline]
-pub fn assign(kind: WindowKind, at: EventTime) -> Interval {
-    match kind {
-        WindowKind::Tumbling { size, offset_ms } => tumbling::assign(at, size, offset_ms),
+impl Interval {
+    /// True when `at` is inside.
+    #[inline]
+    pub fn holds(self, at: EventTime) -> bool {
+        self.start <= at && at < self.end
     }
-}
-
-/// The window of `kind` that starts at `start`.
-#[inline]
-pub fn starting_at(kind: WindowKind, start: EventTime) -> Interval {
-    let size: Span = match kind {
-        WindowKind::Tumbling { size, .. } => size,
-    };
-    Interval { start, end: start + size }
 }

@@ -1,5 +1,6 @@
 //! The content of one open window of one device.
 
+use super::Interval;
 use crate::engine::aggregate::{Accumulator, Kind};
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
@@ -12,8 +13,10 @@ use crate::model::time::EventTime;
 pub struct Pane {
     /// Which of the stream's windows.
     pub window: u8,
-    /// Start of the window.
+    /// First time of the window.
     pub start: EventTime,
+    /// First time after it.
+    pub end: EventTime,
     /// Records in it.
     pub count: u64,
     /// Records that the ledger still counts as `open`.
@@ -34,15 +37,18 @@ pub struct Pane {
     pub present: u64,
     /// `field * aggregates + aggregate`.
     pub accumulators: Vec<Accumulator>,
+    /// Starts of sessions that were published and are part of this one now.
+    pub replaces: Vec<EventTime>,
 }
 
 impl Pane {
     /// An empty pane, on a recycled buffer.
-    pub fn open(window: u8, start: EventTime, partial: bool, mut buffer: Vec<Accumulator>) -> Pane {
+    pub fn open(window: u8, interval: Interval, partial: bool, mut buffer: Vec<Accumulator>) -> Pane {
         buffer.clear();
         Pane {
             window,
-            start,
+            start: interval.start,
+            end: interval.end,
             count: 0,
             unsettled: 0,
             revision: 0,
@@ -53,6 +59,7 @@ impl Pane {
             receive_time: false,
             present: 0,
             accumulators: buffer,
+            replaces: Vec::new(),
         }
     }
 
@@ -88,9 +95,32 @@ impl Pane {
         self.accumulators.extend(kinds.map(|kind| kind.start()));
     }
 
+    /// The window.
+    pub fn interval(&self) -> Interval {
+        Interval { start: self.start, end: self.end }
+    }
+
+    /// Takes in everything that `other`, of the same window definition, holds.
+    /// The revision goes on from the higher one of both.
+    pub fn merge(&mut self, other: &Pane, aggregates: &[Kind]) {
+        self.count += other.count;
+        self.unsettled += other.unsettled;
+        self.revision = self.revision.max(other.revision);
+        self.unseen |= other.unseen;
+        self.partial |= other.partial;
+        self.receive_time |= other.receive_time;
+        for field in other.fields() {
+            let mine = self.field_mut(field, aggregates);
+            for (mine, other) in mine.iter_mut().zip(other.field(field, aggregates.len())) {
+                mine.merge(other);
+            }
+        }
+        self.replaces.extend_from_slice(&other.replaces);
+    }
+
     /// Moves the fields to new places; one without a place is dropped.
     pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &[Kind]) {
-        let old = core::mem::replace(self, Pane::open(self.window, self.start, self.partial, Vec::new()));
+        let old = core::mem::replace(self, Pane::open(self.window, self.interval(), self.partial, Vec::new()));
         for field in old.fields() {
             if let Some(place) = places.get(usize::from(field.0)).copied().flatten() {
                 self.field_mut(place, aggregates).clone_from_slice(old.field(field, aggregates.len()));
