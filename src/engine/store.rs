@@ -77,6 +77,13 @@ pub enum StoreError {
     /// The page ring has no free slot. Take a snapshot, then go on.
     #[error("the page ring is full until a snapshot is taken")]
     SnapshotDue,
+    /// A snapshot is larger than all slots together; nothing was written. Make the
+    /// state smaller, then try again.
+    #[error("a snapshot of {bytes} packed bytes has no room")]
+    TooLarge {
+        /// Its size, packed.
+        bytes: usize,
+    },
     /// Nothing is known about this write. Withhold acknowledgements, report,
     /// try a snapshot (which rewrites everything) later.
     #[error("storage failed: {0}")]

@@ -194,7 +194,7 @@ impl<S: Slots> Store for Ring<S> {
         let (packed, stored) = packed(self.packing, state)?;
         let parts = parts_of(&stored);
         let Some(parts) = u16::try_from(parts).ok().filter(|_| parts <= SNAPSHOT_SLOTS_MAX) else {
-            return Err(StoreError::Failed(format!("a snapshot of {} packed bytes has no room", stored.len())));
+            return Err(StoreError::TooLarge { bytes: stored.len() });
         };
         self.generation_tried += 1;
         let head = Header {
