@@ -187,7 +187,7 @@ impl<S: Store> Driver<S> {
             self.take_snapshot(now)
         } else {
             match self.store.commit(&step.writes) {
-                Err(StoreError::SnapshotDue) => self.take_snapshot(now),
+                Err(StoreError::SnapshotDue | StoreError::TooLarge { .. }) => self.take_snapshot(now),
                 result => result,
             }
         };

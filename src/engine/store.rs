@@ -77,9 +77,9 @@ pub enum StoreError {
     /// The page ring has no free slot. Take a snapshot, then go on.
     #[error("the page ring is full until a snapshot is taken")]
     SnapshotDue,
-    /// A snapshot is larger than all slots together; nothing was written. Make the
-    /// state smaller, then try again.
-    #[error("a snapshot of {bytes} packed bytes has no room")]
+    /// A page or snapshot is larger than all slots together; nothing was written.
+    /// Make the state smaller, then take a snapshot.
+    #[error("a state of {bytes} bytes has no room")]
     TooLarge {
         /// Its size, packed.
         bytes: usize,

@@ -230,7 +230,7 @@ impl<S: Slots> Store for Ring<S> {
 /// The bytes to store, and whether they are packed.
 fn packed(packing: Packing, bytes: &[u8]) -> Result<(bool, Cow<'_, [u8]>), StoreError> {
     if bytes.len() > STATE_BYTES_MAX {
-        return Err(StoreError::Failed(format!("{} bytes are more than a state may have", bytes.len())));
+        return Err(StoreError::TooLarge { bytes: bytes.len() });
     }
     let packed = (packing.pack)(bytes);
     Ok(if packed.len() < bytes.len() { (true, Cow::Owned(packed)) } else { (false, Cow::Borrowed(bytes)) })
