@@ -5,14 +5,16 @@
 //! is in several sliding windows is `open` until the first of those that the
 //! watermark had not passed fires.
 
-use crate::model::limits::{OPEN_PANES_MAX, OPEN_WINDOWS_MAX};
+use crate::model::limits::{OPEN_COST_MAX, OPEN_WINDOWS_MAX};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Span};
 
+use super::aggregate::Kind;
+use super::devices::Device;
 use super::emit::{Emit, emit_late, emit_pane};
-use super::fire::due_of;
+use super::fire::{SPARE_PANES, due_of};
 use super::outbox::row::{LateReason, PaneKind};
-use super::spec::{LatePolicy, WindowKind};
+use super::spec::{LatePolicy, WindowKind, WindowSpec};
 use super::stream::Stream;
 use super::watermark::Watermark;
 use super::window::pane::Pane;
@@ -138,20 +140,19 @@ impl Stream {
         let device = self.devices.get_mut(addition.slot);
         let index = match device.pane_position(tag, interval.start) {
             Ok(index) => index,
-            Err(_) if device.panes.len() >= OPEN_WINDOWS_MAX || self.open_panes >= OPEN_PANES_MAX => {
-                return Outcome::NoRoom;
-            }
+            Err(_) if !has_room(out, device, addition.record, spec) => return Outcome::NoRoom,
             Err(index) => {
                 let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
                 let buffer = self.spare.pop().unwrap_or_default();
-                device.panes.insert(index, Pane::open(tag, interval, partial, buffer));
+                let pane = Pane::open(tag, interval, partial, buffer);
+                *out.open_cost += pane.cost(spec.aggregates.len());
+                device.panes.insert(index, pane);
                 self.open_panes += 1;
                 index
             }
         };
         let pane = &mut device.panes[index];
-        pane.add(addition.record, &spec.aggregates);
-        pane.dirty = true;
+        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates);
         let late = addition.watermark.has_passed(interval.end);
         pane.fired |= late;
         pane.unsettled += u64::from(settles && !late);
@@ -178,8 +179,7 @@ impl Stream {
         if watermark.has_expired(merged.end, spec.lateness) {
             return Outcome::Expired;
         }
-        let full = device.panes.len() >= OPEN_WINDOWS_MAX || self.open_panes >= OPEN_PANES_MAX;
-        if touched.is_empty() && full {
+        if touched.is_empty() && !has_room(out, device, addition.record, spec) {
             return Outcome::NoRoom;
         }
         let partial = out.partial_before.is_some_and(|lost| merged.start < lost);
@@ -195,12 +195,15 @@ impl Stream {
                 }
                 self.changes.removed.push((addition.slot, tag, old.start));
             }
+            *out.open_cost -= old.cost(spec.aggregates.len());
             self.open_panes -= 1;
-            self.spare.push(old.accumulators);
+            if self.spare.len() < SPARE_PANES {
+                self.spare.push(old.accumulators);
+            }
         }
         self.open_panes += 1;
-        pane.add(addition.record, &spec.aggregates);
-        pane.dirty = true;
+        *out.open_cost += pane.cost(spec.aggregates.len());
+        self.ledger.fields_left_out += take_in(out, &mut pane, addition.record, &spec.aggregates);
         let late = watermark.has_passed(merged.end);
         // What was still open is published by the firing that follows.
         let settled = if late { core::mem::take(&mut pane.unsettled) } else { 0 };
@@ -242,6 +245,26 @@ impl Stream {
         let lag = watermark.time().map_or(Span::ZERO, |watermark| record.at.lag_behind(watermark));
         emit_late(out, &self.spec, Some(spec), &self.fields, record, reason, lag);
     }
+}
+
+/// Whether another pane may be opened for the record.
+fn has_room(out: &Emit<'_>, device: &Device, record: &Record<'_>, spec: &WindowSpec) -> bool {
+    let cost = Pane::cost_of(record, spec.aggregates.len());
+    device.panes.len() < OPEN_WINDOWS_MAX && *out.open_cost + cost <= OPEN_COST_MAX
+}
+
+/// Adds the record; without fields that are new to the pane when there is no room for
+/// more. Returns the number of those.
+#[inline]
+fn take_in(out: &mut Emit<'_>, pane: &mut Pane, record: &Record<'_>, aggregates: &[Kind]) -> u64 {
+    pane.dirty = true;
+    let growth = pane.growth(record, aggregates.len());
+    if growth > 0 && *out.open_cost + growth > OPEN_COST_MAX {
+        return pane.add_known(record, aggregates);
+    }
+    *out.open_cost += growth;
+    pane.add(record, aggregates);
+    0
 }
 
 fn window_tag(window: usize) -> u8 {

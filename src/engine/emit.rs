@@ -23,6 +23,8 @@ pub(super) struct Emit<'a> {
     pub uplink_up: bool,
     /// Windows that start before this may have lost records.
     pub partial_before: Option<EventTime>,
+    /// What all open panes take of a snapshot; see `limits::OPEN_COST_MAX`.
+    pub open_cost: &'a mut usize,
     /// See `Canary::RepeatRevisions`.
     pub repeat_revisions: bool,
 }

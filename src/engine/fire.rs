@@ -9,7 +9,7 @@ use super::stream::Stream;
 use super::window::pane::Pane;
 
 /// Pane buffers kept for reuse.
-const SPARE_PANES: usize = 4_096;
+pub(super) const SPARE_PANES: usize = 4_096;
 
 impl Stream {
     pub(super) fn fire_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
@@ -64,7 +64,7 @@ impl Stream {
             }
             if watermark.has_expired(end, spec.lateness) {
                 let pane = panes.remove(index);
-                self.retire(slot, pane);
+                self.retire(out, slot, pane);
             } else {
                 next_due = next_due.min(due_of(pane, spec));
                 index += 1;
@@ -76,7 +76,8 @@ impl Stream {
         self.set_due(slot, next_due);
     }
 
-    fn retire(&mut self, slot: u32, pane: Pane) {
+    fn retire(&mut self, out: &mut Emit<'_>, slot: u32, pane: Pane) {
+        *out.open_cost -= pane.cost(self.spec.windows[usize::from(pane.window)].aggregates.len());
         self.changes.removed.push((slot, pane.window, pane.start));
         self.open_panes -= 1;
         if self.spare.len() < SPARE_PANES {

@@ -62,6 +62,7 @@ pub struct Engine {
     resumed: bool,
     partial_before: Option<EventTime>,
     decoded: DecodedBatch,
+    open_cost: usize,
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
     unmatched: u64,
@@ -103,6 +104,7 @@ impl Engine {
             resumed: false,
             partial_before: None,
             decoded: DecodedBatch::default(),
+            open_cost: 0,
             acks: Vec::new(),
             unmatched: 0,
             canary: None,
@@ -329,6 +331,7 @@ impl Engine {
             outbox: &mut self.outbox,
             uplink_up: self.uplink_up,
             partial_before: self.partial_before,
+            open_cost: &mut self.open_cost,
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };
         let values = &self.decoded.values[values.0 as usize..values.1 as usize];

@@ -21,6 +21,7 @@ use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
+use super::window::pane::Pane;
 use super::wire::Damaged;
 
 impl Engine {
@@ -73,8 +74,14 @@ impl Engine {
             changed |= target != Some(place);
             let wanted = target.map(|target| &spec.streams[target]);
             changed |= wanted.is_none_or(|wanted| !same_definition(wanted, &old.spec));
-            let mut out =
-                Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
+            let mut out = Emit {
+                now,
+                outbox: &mut self.outbox,
+                uplink_up: false,
+                partial_before: None,
+                open_cost: &mut self.open_cost,
+                repeat_revisions: false,
+            };
             drain_undefined(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
                 let names = old.fields.names().to_vec();
@@ -92,10 +99,16 @@ impl Engine {
             .collect();
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
         self.spec = spec;
-        let mut out =
-            Emit { now, outbox: &mut self.outbox, uplink_up: false, partial_before: None, repeat_revisions: false };
+        let mut out = Emit {
+            now,
+            outbox: &mut self.outbox,
+            uplink_up: false,
+            partial_before: None,
+            open_cost: &mut self.open_cost,
+            repeat_revisions: false,
+        };
         for stream in &mut self.streams {
-            rearm(stream);
+            *out.open_cost += rearm(stream);
             fire_overtaken(&mut out, stream);
             changed |= !stream.is_committed();
         }
@@ -207,8 +220,9 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
     old.fields = table;
 }
 
-/// Every deadline anew, from what was persisted.
-fn rearm(stream: &mut Stream) {
+/// Every deadline anew, from what was persisted. Returns the cost of its panes.
+fn rearm(stream: &mut Stream) -> usize {
+    let mut cost = 0;
     stream.open_panes = 0;
     stream.due.clear();
     stream.members = Members::default();
@@ -219,6 +233,8 @@ fn rearm(stream: &mut Stream) {
         let due = panes.min().unwrap_or(EventTime::MAX);
         let idle_at = device.idle_at;
         stream.open_panes += device.panes.len();
+        let width = |pane: &Pane| windows[usize::from(pane.window)].aggregates.len();
+        cost += device.panes.iter().map(|pane| pane.cost(width(pane))).sum::<usize>();
         let (own, active) = (device.watermark, !device.idle);
         stream.set_due(slot, due);
         if let Scope::Stream(resume) = stream.spec.watermark.scope {
@@ -231,6 +247,7 @@ fn rearm(stream: &mut Stream) {
         }
     }
     stream.mark_committed();
+    cost
 }
 
 /// Fires what a watermark of a wider scope has passed already. Nothing else

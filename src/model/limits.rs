@@ -26,8 +26,10 @@ pub const WINDOWS_MAX: usize = 8;
 /// Open windows of one device. A device whose clock runs wild could open one per
 /// record; beyond the bound its records go to lane `late` as `too_many_windows`.
 pub const OPEN_WINDOWS_MAX: usize = 1_024;
-/// Open windows of one stream, over all devices; same behaviour beyond it.
-pub const OPEN_PANES_MAX: usize = 200_000;
+/// What all open windows together may take of a snapshot, by the estimate of
+/// `Pane::cost`. Beyond it a record that needs another window goes to lane `late` as
+/// `too_many_windows`, and a field that is new to its window is left out.
+pub const OPEN_COST_MAX: usize = 6 * 1024 * 1024;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
 /// Longest window.

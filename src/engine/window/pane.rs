@@ -41,6 +41,10 @@ pub struct Pane {
     pub replaces: Vec<EventTime>,
 }
 
+/// Persisted bytes of a pane without fields, and of one accumulator: estimates.
+const PANE_COST: usize = 48;
+const ACCUMULATOR_COST: usize = 16;
+
 impl Pane {
     /// An empty pane, on a recycled buffer.
     pub fn open(window: u8, interval: Interval, partial: bool, mut buffer: Vec<Accumulator>) -> Pane {
@@ -61,6 +65,41 @@ impl Pane {
             accumulators: buffer,
             replaces: Vec::new(),
         }
+    }
+
+    /// What a pane of one record takes of a snapshot, estimated.
+    pub fn cost_of(record: &Record<'_>, aggregates: usize) -> usize {
+        PANE_COST + record.values.len() * aggregates * ACCUMULATOR_COST
+    }
+
+    /// What this one takes of a snapshot, estimated.
+    pub fn cost(&self, aggregates: usize) -> usize {
+        PANE_COST + self.present.count_ones() as usize * aggregates * ACCUMULATOR_COST
+    }
+
+    /// What the record's fields that are new to it would add to that.
+    #[inline]
+    pub fn growth(&self, record: &Record<'_>, aggregates: usize) -> usize {
+        let new = record.values.iter().filter(|(field, _)| self.present >> field.0 & 1 == 0).count();
+        new * aggregates * ACCUMULATOR_COST
+    }
+
+    /// Takes a record in, but for the fields that are new. Returns their number.
+    pub fn add_known(&mut self, record: &Record<'_>, aggregates: &[Kind]) -> u64 {
+        let mut left_out = 0;
+        for value in record.values {
+            if self.present >> value.0.0 & 1 == 1 {
+                let one = Record { values: core::slice::from_ref(value), ..*record };
+                self.add(&one, aggregates);
+                self.count -= 1;
+            } else {
+                left_out += 1;
+            }
+        }
+        self.count += 1;
+        self.unseen = true;
+        self.receive_time |= record.source == TimeSource::Receive;
+        left_out
     }
 
     /// Takes a record in.
