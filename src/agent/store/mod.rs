@@ -115,7 +115,9 @@ fn sort(error: io::Error) -> Trouble {
 #[expect(clippy::disallowed_methods, reason = "a lock has no deadline to wait for; bounded by LOCK_TRIES")]
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
-    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock"));
+    let path = dir.join("lock");
+    files::make_way(&path).map_err(|error| give_up(dir, sort(error)))?;
+    let file = File::options().create(true).truncate(false).write(true).open(path);
     let file = file.map_err(|error| give_up(dir, sort(error)))?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
