@@ -213,6 +213,8 @@ fn whatever_lies_where_a_file_is_expected_does_not_keep_it_from_starting() {
         drop(store);
         let place = dir.path().join(name);
         _ = std::fs::remove_file(&place);
+        let pipe = std::process::Command::new("mkfifo").arg(dir.path().join("pages/snap.0")).status();
+        assert!(pipe.unwrap().success());
         if name == "quarantine" {
             std::fs::write(&place, "a file").unwrap();
             std::fs::write(dir.path().join("pages/db"), "damaged").unwrap();

@@ -56,6 +56,18 @@ pub(super) fn make_way(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes what is neither a file nor a directory, at the end of its links:
+/// opening a pipe waits for ever.
+pub(super) fn remove_special(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
 /// True for an error that says "no space".
 pub(super) fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull || error.kind() == io::ErrorKind::QuotaExceeded

@@ -132,6 +132,9 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 /// The ladder, from the lock on.
 fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
     let pages = dir.join("pages");
+    if pages.is_dir() {
+        files::remove_special(&pages).map_err(sort)?;
+    }
     let testimony = Testimony::read(dir).map_err(sort)?;
     // Before sled sees the file: what it cannot make sense of, it overwrites.
     let (saved, saved_mark) = salvage::salvage(&pages);
