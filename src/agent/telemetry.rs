@@ -21,6 +21,8 @@ pub fn init(level: Option<&str>) -> Result<(), String> {
     };
     let filter = EnvFilter::try_new(&directives).map_err(|error| format!("{origin} = \"{directives}\": {error}"))?;
     let lines = fmt().with_env_filter(filter).with_writer(stderr).with_ansi(stderr().is_terminal()).with_target(false);
+    // It would say on standard error that standard error takes nothing, and panic.
+    let lines = lines.log_internal_errors(false);
     // The journal has its own time stamps. `try_init` fails when logging runs already.
     let _ = if env::var_os("JOURNAL_STREAM").is_some() { lines.without_time().try_init() } else { lines.try_init() };
     Ok(())
