@@ -233,6 +233,29 @@ fn whatever_lies_where_a_file_is_expected_does_not_keep_it_from_starting() {
 }
 
 #[test]
+fn a_repair_that_the_power_cut_short_is_finished_or_begun_again() {
+    let dir = TempDir::new().unwrap();
+    let (pages, fresh) = (dir.path().join("pages"), dir.path().join("pages.new"));
+    let (mut store, _) = load(dir.path());
+    store.snapshot(b"state").unwrap();
+    store.commit(b"page").unwrap();
+    store.witness(5).unwrap();
+    drop(store);
+    // The damaged one has been put aside, the new one is not in its place yet.
+    std::fs::rename(&pages, &fresh).unwrap();
+    let (store, loaded) = load(dir.path());
+    assert_eq!((loaded.snapshot.as_deref(), loaded.pages.len()), (Some(&b"state"[..]), 1));
+    assert_eq!(loaded.damage, [""; 0]);
+    drop(store);
+    // The new one was being written when the power went.
+    std::fs::create_dir(&fresh).unwrap();
+    std::fs::write(fresh.join("db"), "half").unwrap();
+    let (_store, loaded) = load(dir.path());
+    assert_eq!((loaded.snapshot.as_deref(), loaded.pages.len()), (Some(&b"state"[..]), 1));
+    assert!(!fresh.exists());
+}
+
+#[test]
 fn a_damaged_witness_is_reported_and_the_state_is_kept() {
     let dir = TempDir::new().unwrap();
     let (mut store, _) = load(dir.path());
