@@ -14,6 +14,7 @@ use crate::model::time::{ClockQuality, EventTime, Now, Span};
 use super::aggregate::Accumulator;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late, emit_pane};
+use super::fence::Fences;
 use super::fields::FieldTable;
 use super::fire::due_of;
 use super::ledger::{StreamLedger, WindowLedger};
@@ -40,6 +41,7 @@ pub(super) struct Stream {
     pub(super) open_panes: usize,
     pub(super) spare: Vec<Vec<Accumulator>>,
     pub(super) changes: Changes,
+    pub(super) fences: Fences,
 }
 
 /// What a commit has to write.
@@ -72,6 +74,7 @@ impl Stream {
             open_panes: 0,
             spare: Vec::new(),
             changes: Changes::default(),
+            fences: Fences::default(),
             spec,
         }
     }
@@ -221,6 +224,9 @@ impl Stream {
         let device = self.devices.get_mut(slot);
         let index = match device.pane_position(tag, interval.start) {
             Ok(index) => index,
+            Err(_) if self.fences.stops(&spec.name, slot, interval.start) => {
+                return self.too_late(out, window, record, watermark, LateReason::Redefined);
+            }
             Err(_) if device.panes.len() >= OPEN_WINDOWS_MAX || self.open_panes >= OPEN_PANES_MAX => {
                 return self.too_late(out, window, record, watermark, LateReason::TooManyWindows);
             }
