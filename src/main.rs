@@ -1,5 +1,6 @@
 //! Arguments in, exit code out.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -8,7 +9,8 @@ fn main() -> ExitCode {
     match tidegate::cli::run(tidegate::cli::Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tidegate: {error:#}");
+            // The exit code counts, also where nobody reads the reason.
+            let _ = writeln!(std::io::stderr(), "tidegate: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -7,7 +7,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,13 @@ const ACCEPT_AGAIN: Span = Span::from_millis(200);
 pub fn bind(path: &Path) -> io::Result<UnixListener> {
     match BlockingStream::connect(path) {
         Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another agent answers on this socket")),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
+        // A file that is no socket refuses too, and may be anything.
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            if !fs::symlink_metadata(path)?.file_type().is_socket() {
+                return Err(io::Error::new(ErrorKind::AlreadyExists, "something that is not a socket is in its place"));
+            }
+            fs::remove_file(path)?;
+        }
         Err(_nothing_there) => {}
     }
     if let Some(parent) = path.parent() {

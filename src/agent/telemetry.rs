@@ -22,6 +22,8 @@ pub fn init(level: Option<&str>) -> Result<(), String> {
     };
     let filter: Targets = directives.parse().map_err(|error| format!("{origin} = \"{directives}\": {error}"))?;
     let lines = fmt::layer().with_writer(stderr).with_ansi(stderr().is_terminal()).with_target(false);
+    // It would say on standard error that standard error takes nothing, and panic.
+    let lines = lines.log_internal_errors(false);
     // The journal has its own time stamps.
     let lines = if env::var_os("JOURNAL_STREAM").is_some() { lines.without_time().boxed() } else { lines.boxed() };
     // Fails when logging runs already.

@@ -31,6 +31,8 @@ enum Outcome {
     Expired,
     /// There would be too many open windows.
     NoRoom,
+    /// The window is shut: its id was used under another definition.
+    Redefined,
 }
 
 /// What an addition needs to know.
@@ -92,6 +94,7 @@ impl Stream {
                 (Some(Outcome::Open), _) => Some(Outcome::Open),
                 (_, Outcome::LateUpdate) | (Some(Outcome::LateUpdate), _) => Some(Outcome::LateUpdate),
                 (_, Outcome::NoRoom) | (Some(Outcome::NoRoom), _) => Some(Outcome::NoRoom),
+                (_, Outcome::Redefined) | (Some(Outcome::Redefined), _) => Some(Outcome::Redefined),
                 (best, Outcome::Expired) => best.or(Some(Outcome::Expired)),
                 // In a later window, but not in the one that fires first: no room there.
                 (best, Outcome::Open) => best.or(Some(Outcome::NoRoom)),
@@ -121,6 +124,7 @@ impl Stream {
             Outcome::LateUpdate => books.late_update += 1,
             Outcome::Expired => self.too_late(out, window, record, watermark, LateReason::Late),
             Outcome::NoRoom => self.too_late(out, window, record, watermark, LateReason::TooManyWindows),
+            Outcome::Redefined => self.too_late(out, window, record, watermark, LateReason::Redefined),
         }
     }
 
@@ -140,6 +144,7 @@ impl Stream {
         let device = self.devices.get_mut(addition.slot);
         let index = match device.pane_position(tag, interval.start) {
             Ok(index) => index,
+            Err(_) if self.fences.stops(&spec.name, addition.slot, interval.start) => return Outcome::Redefined,
             Err(_) if !has_room(out, device, addition.record, spec) => return Outcome::NoRoom,
             Err(index) => {
                 let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
@@ -179,8 +184,13 @@ impl Stream {
         if watermark.has_expired(merged.end, spec.lateness) {
             return Outcome::Expired;
         }
-        if touched.is_empty() && !has_room(out, device, addition.record, spec) {
-            return Outcome::NoRoom;
+        if touched.is_empty() {
+            if self.fences.stops(&spec.name, addition.slot, merged.start) {
+                return Outcome::Redefined;
+            }
+            if !has_room(out, device, addition.record, spec) {
+                return Outcome::NoRoom;
+            }
         }
         let partial = out.partial_before.is_some_and(|lost| merged.start < lost);
         let buffer = self.spare.pop().unwrap_or_default();

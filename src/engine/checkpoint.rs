@@ -63,6 +63,11 @@ impl Engine {
             write_definition(&mut out, stream);
             write_section(&mut out, stream, Extent::Whole, live);
         }
+        if self.streams.iter().any(|stream| !stream.fences.is_empty()) {
+            for stream in &self.streams {
+                stream.fences.write(&mut out);
+            }
+        }
         out
     }
 

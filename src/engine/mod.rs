@@ -10,6 +10,7 @@ mod devices;
 pub mod driver;
 mod emit;
 pub mod encode;
+mod fence;
 pub mod fields;
 mod fire;
 pub mod ledger;

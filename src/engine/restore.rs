@@ -2,14 +2,15 @@
 //!
 //! A snapshot is read under the definitions that it carries, its pages are
 //! applied, and only then the result is fitted to the configuration: streams by
-//! name, windows by name and definition. What no longer has a definition is
+//! name, windows by name, size and offset. What no longer has a definition is
 //! emitted as it is, marked `partial`, rather than lost.
 
 use crate::model::ids::FieldIx;
-use crate::model::time::{EventTime, Now};
+use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
 use super::emit::{Emit, emit_pane};
+use super::fence::Fences;
 use super::fields::FieldTable;
 use super::fire::due_of;
 use super::outbox::Outbox;
@@ -17,7 +18,7 @@ use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
 use super::scope::Members;
 use super::snapshot::{self, Definition};
-use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec};
+use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec, WindowSpec};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
@@ -42,6 +43,11 @@ impl Engine {
             stream.fields = FieldTable::default();
             snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
             engine.streams.push(stream);
+        }
+        if !reader.is_empty() {
+            for stream in &mut engine.streams {
+                stream.fences = Fences::read(&mut reader)?;
+            }
         }
         if reader.is_empty() { Ok(engine) } else { Err(Damaged) }
     }
@@ -82,6 +88,9 @@ impl Engine {
                 open_cost: &mut self.open_cost,
                 repeat_revisions: false,
             };
+            if let Some(wanted) = wanted {
+                set_fences(&mut old, wanted);
+            }
             drain_undefined(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
                 let names = old.fields.names().to_vec();
@@ -110,6 +119,7 @@ impl Engine {
         for stream in &mut self.streams {
             *out.open_cost += rearm(stream);
             fire_overtaken(&mut out, stream);
+            drop_passed_fences(stream);
             changed |= !stream.is_committed();
         }
         changed
@@ -131,7 +141,7 @@ fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
     let windows = |spec: &StreamSpec| {
         spec.windows
             .iter()
-            .map(|window| (window.name.clone(), window.kind, window.aggregates.clone()))
+            .map(|window| (window.name.clone(), window.kind, window.lateness, window.aggregates.clone()))
             .collect::<Vec<_>>()
     };
     wanted.watermark.scope == stored.watermark.scope && windows(wanted) == windows(stored)
@@ -140,10 +150,41 @@ fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
 /// Where a stored window is among the wanted ones.
 fn window_target(stored: &StreamSpec, window: usize, wanted: &StreamSpec) -> Option<usize> {
     let old = &stored.windows[window];
-    wanted
-        .windows
-        .iter()
-        .position(|new| new.name == old.name && new.kind == old.kind && new.aggregates == old.aggregates)
+    wanted.windows.iter().position(|new| new.name == old.name && new.kind == old.kind)
+}
+
+/// Shuts the windows that would be opened a second time under the id of the first.
+fn set_fences(old: &mut Stream, wanted: &StreamSpec) {
+    for (window, stored) in old.spec.windows.iter().enumerate() {
+        let target = window_target(&old.spec, window, wanted).map(|target| &wanted.windows[target]);
+        for slot in old.all_slots() {
+            let until = match target {
+                // All that has records may have been reported.
+                None => old.devices.get(slot).newest,
+                Some(today) if today.lateness > stored.lateness => last_expired(old.watermark_of(slot), stored),
+                Some(_) => None,
+            };
+            if let Some(until) = until {
+                old.fences.shut(&stored.name, slot, until);
+            }
+        }
+    }
+}
+
+/// The latest start of a window that the watermark has let expire.
+fn last_expired(watermark: Watermark, spec: &WindowSpec) -> Option<EventTime> {
+    let size = spec.kind.length();
+    Some(watermark.time()? + Span::MILLI - size - spec.lateness)
+}
+
+/// What is behind a fence goes to lane `late` anyhow once its window has expired.
+fn drop_passed_fences(stream: &mut Stream) {
+    let mut fences = core::mem::take(&mut stream.fences);
+    fences.retain(|window, slot, until| {
+        let spec = stream.spec.windows.iter().find(|spec| spec.name == *window);
+        spec.is_none_or(|spec| !stream.watermark_of(slot).has_expired(until + spec.kind.length(), spec.lateness))
+    });
+    stream.fences = fences;
 }
 
 /// Emits the panes whose window is no longer defined, marked `partial`.
@@ -180,7 +221,9 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     for slot in old.all_slots() {
         let device = old.devices.get_mut(slot);
         for pane in &mut device.panes {
+            let before = &old.spec.windows[usize::from(pane.window)].aggregates;
             pane.window = places[usize::from(pane.window)];
+            pane.rearrange(before, &wanted.windows[usize::from(pane.window)].aggregates);
         }
         device.panes.sort_by_key(|pane| (pane.window, pane.start));
         // A watermark never moves back, whatever its scope becomes.

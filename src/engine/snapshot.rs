@@ -2,7 +2,7 @@
 //! version that was ever released has a fixture in tests/fixtures/state.
 //!
 //! ```text
-//! snapshot: version | meta | redelivery | outbox | n × (definition | section)
+//! snapshot: version | meta | redelivery | outbox | n × (definition | section) | fences?
 //! page:     version | meta | redelivery changes | outbox log | n × (0 | 1 section)
 //!
 //! meta:       epoch from which on windows may lack records

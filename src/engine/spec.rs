@@ -200,6 +200,16 @@ pub enum WindowKind {
     },
 }
 
+impl WindowKind {
+    /// From the start of a window to its end; of a session, when nothing extends it.
+    pub fn length(self) -> Span {
+        match self {
+            WindowKind::Tumbling { size, .. } | WindowKind::Sliding { size, .. } => size,
+            WindowKind::Session { gap } => gap,
+        }
+    }
+}
+
 /// What happens to a record beyond allowed lateness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatePolicy {

@@ -13,6 +13,7 @@ use crate::model::time::{ClockQuality, EventTime, Now, Span};
 use super::aggregate::Accumulator;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
+use super::fence::Fences;
 use super::fields::FieldTable;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::outbox::row::LateReason;
@@ -39,6 +40,7 @@ pub(super) struct Stream {
     pub(super) open_panes: usize,
     pub(super) spare: Vec<Vec<Accumulator>>,
     pub(super) changes: Changes,
+    pub(super) fences: Fences,
 }
 
 /// What a commit has to write.
@@ -72,6 +74,7 @@ impl Stream {
             open_panes: 0,
             spare: Vec::new(),
             changes: Changes::default(),
+            fences: Fences::default(),
             spec,
         }
     }

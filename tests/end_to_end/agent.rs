@@ -29,6 +29,13 @@ impl Agent {
         self.child = Some(self.spawn());
     }
 
+    /// Starts it with a log that takes nothing, like a file on a full disk.
+    pub(crate) fn start_without_log(&mut self) {
+        assert!(self.child.is_none(), "one at a time");
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        self.child = Some(self.command().stdout(Stdio::null()).stderr(full).spawn().unwrap());
+    }
+
     /// Starts another one on the same configuration; how it ended.
     pub(crate) fn start_second(&self) -> ExitStatus {
         self.spawn().wait().unwrap()
@@ -36,15 +43,13 @@ impl Agent {
 
     fn spawn(&self) -> Child {
         let log = OpenOptions::new().create(true).append(true).open(self.dir.join("agent.log")).unwrap();
-        Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .arg("run")
-            .arg("--config")
-            .arg(self.dir.join("tidegate.toml"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap()
+        self.command().stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.arg("run").arg("--config").arg(self.dir.join("tidegate.toml")).stdin(Stdio::null());
+        command
     }
 
     /// SIGKILL: it has no chance to tidy up.

@@ -37,6 +37,17 @@ fn sigterm_ends_it_within_ten_seconds_without_any_broker_too() {
 }
 
 #[test]
+fn a_log_that_takes_nothing_does_not_end_it() {
+    let mut scene = Scene::start();
+    scene.agent.kill();
+    scene.agent.start_without_log();
+    scene.cloud.wait_until("an online status", |cloud| state(cloud) == Some("online"));
+    scene.devices.stop();
+    let (status, took) = scene.agent.terminate();
+    assert!(status.success() && took < STOP_MAX, "{status} after {took:?}");
+}
+
+#[test]
 fn the_last_will_says_offline_after_a_kill() {
     let mut scene = Scene::start();
     scene.cloud.wait_until("an online status", |cloud| state(cloud) == Some("online"));

@@ -65,6 +65,17 @@ fn what_is_no_request_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_file_in_the_place_of_the_socket_is_left_alone() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("precious");
+    fs::write(&path, "not a socket").expect("written");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let bound = runtime.block_on(async { control::bind(&path) });
+    assert!(bound.expect_err("in the way").to_string().contains("not a socket"));
+    assert_eq!(fs::read_to_string(&path).expect("still there"), "not a socket");
+}
+
+#[test]
 fn a_socket_of_an_agent_that_was_killed_is_replaced_and_a_living_one_is_not() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("control.sock");

@@ -181,6 +181,81 @@ fn a_database_that_vanished_is_a_fallback_too() {
 }
 
 #[test]
+fn a_database_removed_under_a_running_agent_is_no_success_and_is_written_anew() {
+    for remove_all in [false, true] {
+        let parent = TempDir::new().unwrap();
+        let dir = parent.path().join("state");
+        let (mut store, _) = load(&dir);
+        store.snapshot(b"old").unwrap();
+        store.commit(b"one").unwrap();
+        // Somebody tidied up, or another medium is mounted there now.
+        std::fs::remove_dir_all(if remove_all { dir.clone() } else { dir.join("pages") }).unwrap();
+        assert!(matches!(store.commit(b"two"), Err(StoreError::Failed(_))), "there is no directory");
+        std::fs::create_dir_all(dir.join("pages")).unwrap();
+        assert!(matches!(store.commit(b"two"), Err(StoreError::Failed(_))), "the file has no name any more");
+        assert!(matches!(store.commit(b"two"), Err(StoreError::SnapshotDue)), "what it rests on is gone");
+        store.snapshot(b"old, one, two").unwrap();
+        store.commit(b"three").unwrap();
+        drop(store);
+        let (_store, loaded) = load(&dir);
+        assert_eq!((loaded.snapshot.as_deref(), loaded.pages.len()), (Some(&b"old, one, two"[..]), 1));
+        assert_eq!(loaded.damage, [""; 0]);
+    }
+}
+
+#[test]
+fn whatever_lies_where_a_file_is_expected_does_not_keep_it_from_starting() {
+    for name in ["witness", "witness.new", "lock", "quarantine"] {
+        let dir = TempDir::new().unwrap();
+        let (mut store, _) = load(dir.path());
+        store.snapshot(b"state").unwrap();
+        store.witness(5).unwrap();
+        drop(store);
+        let place = dir.path().join(name);
+        _ = std::fs::remove_file(&place);
+        let pipe = std::process::Command::new("mkfifo").arg(dir.path().join("pages/snap.0")).status();
+        assert!(pipe.unwrap().success());
+        if name == "quarantine" {
+            std::fs::write(&place, "a file").unwrap();
+            std::fs::write(dir.path().join("pages/db"), "damaged").unwrap();
+        } else {
+            std::fs::create_dir_all(place.join("not empty")).unwrap();
+        }
+        let (mut store, loaded) = load(dir.path());
+        assert_eq!(loaded.snapshot.is_some(), name != "quarantine", "{name}");
+        assert_eq!(loaded.epoch_floor == 5, name != "witness", "{name}");
+        store.snapshot(b"new").unwrap();
+        store.witness(6).unwrap();
+        drop(store);
+        let (_store, loaded) = load(dir.path());
+        assert_eq!((loaded.snapshot.as_deref(), loaded.epoch_floor), (Some(&b"new"[..]), 6), "{name}");
+    }
+}
+
+#[test]
+fn a_repair_that_the_power_cut_short_is_finished_or_begun_again() {
+    let dir = TempDir::new().unwrap();
+    let (pages, fresh) = (dir.path().join("pages"), dir.path().join("pages.new"));
+    let (mut store, _) = load(dir.path());
+    store.snapshot(b"state").unwrap();
+    store.commit(b"page").unwrap();
+    store.witness(5).unwrap();
+    drop(store);
+    // The damaged one has been put aside, the new one is not in its place yet.
+    std::fs::rename(&pages, &fresh).unwrap();
+    let (store, loaded) = load(dir.path());
+    assert_eq!((loaded.snapshot.as_deref(), loaded.pages.len()), (Some(&b"state"[..]), 1));
+    assert_eq!(loaded.damage, [""; 0]);
+    drop(store);
+    // The new one was being written when the power went.
+    std::fs::create_dir(&fresh).unwrap();
+    std::fs::write(fresh.join("db"), "half").unwrap();
+    let (_store, loaded) = load(dir.path());
+    assert_eq!((loaded.snapshot.as_deref(), loaded.pages.len()), (Some(&b"state"[..]), 1));
+    assert!(!fresh.exists());
+}
+
+#[test]
 fn a_damaged_witness_is_reported_and_the_state_is_kept() {
     let dir = TempDir::new().unwrap();
     let (mut store, _) = load(dir.path());

@@ -8,6 +8,8 @@ use std::path::Path;
 /// content, never a mixture.
 pub(super) fn replace(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let temporary = dir.join(format!("{name}.new"));
+    make_way(&temporary)?;
+    make_way(&dir.join(name))?;
     let mut file = File::create(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
@@ -36,6 +38,31 @@ pub(super) fn remove_matching(dir: &Path, is: impl Fn(&str) -> bool) -> io::Resu
         let entry = entry?;
         if entry.file_name().to_str().is_some_and(&is) {
             fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes way for a file: whatever else has its name (a directory, a pipe, a
+/// dangling link) is removed.
+pub(super) fn make_way(path: &Path) -> io::Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if found.is_dir() {
+        fs::remove_dir_all(path)
+    } else if fs::metadata(path).is_ok_and(|target| target.is_file()) {
+        Ok(())
+    } else {
+        fs::remove_file(path)
+    }
+}
+
+/// Removes what is neither a file nor a directory, at the end of its links:
+/// opening a pipe waits for ever.
+pub(super) fn remove_special(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            fs::remove_file(path)?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! ```text
 //! <dir>/lock         held by the process that uses the store
 //! <dir>/pages/       sled: conf, db, snap.*, blobs/
+//! <dir>/pages.new/   a database that is being repaired
 //! <dir>/witness      how far the pages had come (witness.rs)
 //! <dir>/quarantine/  at most 3 databases that were found damaged
 //! ```
@@ -11,10 +12,11 @@
 //! The ladder, so that damage never keeps the agent from starting: note the
 //! pages in the raw bytes of sled's file (salvage.rs) → remove sled's leftovers
 //! and open → remove what sled can rebuild and open → check every checksum and
-//! sequence → use what the raw bytes have beyond that → put the database aside, write what could be saved into a new one, and say
-//! what happened ([`Loaded::damage`]). The first
-//! write after that must be a snapshot, under a new epoch; until it is followed
-//! by [`Store::witness`], every start reports the damage again.
+//! sequence → use what the raw bytes have beyond that → write what could be saved
+//! into a new database, put the damaged one aside, and say what happened
+//! ([`Loaded::damage`]). The first write after that must be a snapshot, under a new
+//! epoch; until it is followed by [`Store::witness`], every start reports the
+//! damage again.
 //!
 //! Only three things stop it ([`OpenError`]): another process, a full disk and
 //! a directory it may not use. None of them is touched by the ladder.
@@ -40,6 +42,9 @@ use crate::engine::store::{Loaded, Store, StoreError};
 pub use self::packing::ZSTD;
 pub use self::sled::FREE_BYTES_MIN;
 
+const PAGES: &str = "pages";
+/// What takes the place of a damaged database.
+const FRESH: &str = "pages.new";
 /// The process before may still be ending: its lock goes with it.
 const LOCK_TRIES: u32 = 20;
 const LOCK_WAIT: Duration = Duration::from_millis(25);
@@ -115,7 +120,9 @@ fn sort(error: io::Error) -> Trouble {
 #[expect(clippy::disallowed_methods, reason = "a lock has no deadline to wait for; bounded by LOCK_TRIES")]
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
-    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock"));
+    let path = dir.join("lock");
+    files::make_way(&path).map_err(|error| give_up(dir, sort(error)))?;
+    let file = File::options().create(true).truncate(false).write(true).open(path);
     let file = file.map_err(|error| give_up(dir, sort(error)))?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
@@ -129,7 +136,11 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 
 /// The ladder, from the lock on.
 fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
-    let pages = dir.join("pages");
+    finish_anew(dir).map_err(sort)?;
+    let pages = dir.join(PAGES);
+    if pages.is_dir() {
+        files::remove_special(&pages).map_err(sort)?;
+    }
     let testimony = Testimony::read(dir).map_err(sort)?;
     // Before sled sees the file: what it cannot make sense of, it overwrites.
     let (saved, saved_mark) = salvage::salvage(&pages);
@@ -175,27 +186,50 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
     Ok((ring, loaded))
 }
 
-/// Puts the damaged database aside and saves what could be read of it.
+/// Saves what could be read of the damaged database into a new one, and only then
+/// puts the damaged one aside: a power cut on the way takes nothing.
 fn start_anew(dir: &Path, floor: Mark, loaded: &mut Loaded) -> Result<Ring<SledSlots>, Trouble> {
     // First of all: if the power goes now, the next start must know.
     let lost = Witness { epoch: loaded.epoch_floor, mark: floor, lost: true };
     lost.write(dir).map_err(sort)?;
-    let pages = dir.join("pages");
-    let aside = quarantine::put_aside(dir, &pages).map_err(sort)?;
-    let create = || SledSlots::create(&pages).map(|slots| Ring::new(slots, ZSTD));
-    let mut ring = match create() {
-        Err(Trouble::Full) if quarantine::clear(dir) => create(),
+    let fresh = dir.join(FRESH);
+    let build = |loaded: &Loaded| {
+        remove(&fresh)?;
+        let mut ring = Ring::new(SledSlots::create(&fresh)?, ZSTD);
+        Ok(save(&mut ring, floor, loaded))
+    };
+    match build(loaded) {
+        Err(Trouble::Full) | Ok(Err(StoreError::Full)) if quarantine::clear(dir) => build(loaded),
         other => other,
-    }?;
-    match save(&mut ring, floor, loaded) {
-        Err(StoreError::Full) if quarantine::clear(dir) => save(&mut ring, floor, loaded),
-        other => other,
-    }
+    }?
     .unwrap_or_else(|error| loaded.damage.push(format!("what was saved is in memory only: {error}")));
-    if aside.exists() {
+    let pages = dir.join(PAGES);
+    if pages.exists() {
+        let aside = quarantine::put_aside(dir, &pages).map_err(sort)?;
         loaded.damage.push(format!("the damaged database is kept as {}", aside.display()));
     }
+    finish_anew(dir).map_err(sort)?;
+    let mut ring = Ring::new(SledSlots::create(&pages)?, ZSTD);
+    ring.load().map_err(|error| Trouble::Damaged(error.to_string()))?;
     Ok(ring)
+}
+
+/// The last step of [`start_anew`], also of one that the power cut short: a new
+/// database without an old one is complete, one beside it is not.
+fn finish_anew(dir: &Path) -> io::Result<()> {
+    let (fresh, pages) = (dir.join(FRESH), dir.join(PAGES));
+    if !fresh.exists() {
+        return Ok(());
+    }
+    if pages.exists() {
+        return fs::remove_dir_all(fresh);
+    }
+    fs::rename(fresh, pages)?;
+    files::sync_dir(dir)
+}
+
+fn remove(dir: &Path) -> Result<(), Trouble> {
+    if dir.exists() { fs::remove_dir_all(dir).map_err(sort) } else { Ok(()) }
 }
 
 /// What the witness knows better than the pages.

@@ -21,6 +21,9 @@ fn time() -> String {
 /// says where it is.
 pub(super) fn put_aside(dir: &Path, damaged: &Path) -> io::Result<PathBuf> {
     let quarantine = dir.join(NAME);
+    if fs::symlink_metadata(&quarantine).is_ok_and(|found| !found.is_dir()) {
+        fs::remove_file(&quarantine)?;
+    }
     fs::create_dir_all(&quarantine)?;
     let mut kept = kept(&quarantine)?;
     while kept.len() >= KEPT_MAX {

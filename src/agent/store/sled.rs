@@ -14,8 +14,9 @@
 //! - Dropping it releases its lock some time later: opening retries.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ const LOCK_WAIT: Duration = Duration::from_millis(10);
 
 const SEGMENT_BYTES: usize = 64 * 1024;
 const CACHE_BYTES: u64 = 1024 * 1024;
+/// The name that sled gives to its data file.
+const DATA: &str = "db";
 const KEY: &[u8] = b"v";
 
 /// Why sled did not open. One variant per reaction.
@@ -107,6 +110,24 @@ impl SledSlots {
         _ = guard::catch(|| drop(open));
     }
 
+    /// What was written is worth nothing unless the next start finds it: the
+    /// file may have been removed, or another medium mounted over it.
+    fn check_name(&mut self) -> Result<(), SlotError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let identity = |found: Metadata| (found.dev(), found.ino());
+        let ours = open.data.metadata().map(identity);
+        let named = std::fs::metadata(self.dir.join(DATA)).map(identity);
+        match (ours, named) {
+            (Ok(ours), Ok(named)) if ours == named => Ok(()),
+            (Ok(_), Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(SlotError::Failed(error.to_string())),
+            (Err(error), _) => Err(SlotError::Failed(error.to_string())),
+            (Ok(_), _) => {
+                self.close();
+                Err(SlotError::Gone("the database was removed or replaced while it was in use".into()))
+            }
+        }
+    }
+
     fn check_space(&self) -> Result<(), SlotError> {
         let free = rustix::fs::statvfs(&self.dir).map_err(|error| SlotError::Failed(error.to_string()))?;
         if free.f_bavail.saturating_mul(free.f_frsize) < FREE_BYTES_MIN { Err(SlotError::Full) } else { Ok(()) }
@@ -148,7 +169,8 @@ impl Slots for SledSlots {
         self.write_to(|open| {
             open.db.flush()?;
             open.data.sync_data().map_err(sort)
-        })
+        })?;
+        self.check_name()
     }
 }
 
@@ -181,7 +203,7 @@ impl Open {
             .cache_capacity(CACHE_BYTES)
             .open()?;
         let names = db.tree_names().iter().map(|name| name.to_vec()).collect();
-        let data = File::open(dir.join("db")).map_err(sort)?;
+        let data = File::open(dir.join(DATA)).map_err(sort)?;
         files::sync_tree(dir).map_err(sort)?;
         Ok(Open { db, names, data })
     }

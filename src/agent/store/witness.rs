@@ -49,7 +49,11 @@ pub(super) enum Testimony {
 impl Testimony {
     /// Reads the file in `dir`.
     pub(super) fn read(dir: &Path) -> io::Result<Testimony> {
-        match fs::read(dir.join(NAME)) {
+        let path = dir.join(NAME);
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Ok(Testimony::Damaged);
+        }
+        match fs::read(path) {
             Ok(bytes) => {
                 let witness = std::str::from_utf8(&bytes).ok().and_then(Witness::parse);
                 Ok(witness.map_or(Testimony::Damaged, Testimony::Says))

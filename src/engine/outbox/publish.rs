@@ -9,7 +9,7 @@ use super::{LaneKind, Outbox, state};
 use crate::engine::encode::Envelope;
 use crate::engine::step::{Batch, BatchId};
 use crate::engine::wire::put_u64;
-use crate::model::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UPLINK_WINDOW};
+use crate::model::limits::{BATCH_BYTES_MAX, BATCH_PAYLOAD_BYTES_MAX, BATCH_RECORDS_MAX, UPLINK_WINDOW};
 
 /// Batches published and not acknowledged, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -62,13 +62,20 @@ impl Outbox {
                 && entry.order < order_end
                 && (bytes <= BATCH_BYTES_MAX || bytes == entry.len())
         });
-        let count = run.count();
+        let mut count = run.count();
+        let payload = loop {
+            let rows = lane.entries().range(first..first + count).map(|entry| {
+                let row = row::read(lane.row(entry)).expect("rows are written by the outbox");
+                (entry.seq, row)
+            });
+            let payload = envelope.payload(epoch, kind, rows);
+            if count <= 1 || payload.len() <= BATCH_PAYLOAD_BYTES_MAX {
+                break payload;
+            }
+            // How much longer than stored it becomes is known afterwards only.
+            count = (count * BATCH_PAYLOAD_BYTES_MAX / payload.len()).clamp(1, count - 1);
+        };
         let past = first + count;
-        let rows = lane.entries().range(first..past).map(|entry| {
-            let row = row::read(lane.row(entry)).expect("rows are written by the outbox");
-            (entry.seq, row)
-        });
-        let payload = envelope.payload(epoch, kind, rows);
         let (first_seq, last_seq) = (lane.entries()[first].seq, lane.entries()[past - 1].seq);
         for index in first..past {
             *lane.progress_mut(index) = Progress::InFlight;

@@ -37,6 +37,8 @@ pub enum LateReason {
     Future,
     /// The device, or the agent, has as many open windows as the limits allow.
     TooManyWindows,
+    /// Its window was reported under a definition that has changed since.
+    Redefined,
 }
 
 /// One emission of one window.
@@ -303,6 +305,7 @@ fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
         0 => LateReason::Late,
         1 => LateReason::Future,
         2 => LateReason::TooManyWindows,
+        3 => LateReason::Redefined,
         _ => return Err(Damaged),
     };
     let flags = reader.u8()?;
@@ -422,6 +425,7 @@ impl LateReason {
             LateReason::Late => "late",
             LateReason::Future => "future",
             LateReason::TooManyWindows => "too_many_windows",
+            LateReason::Redefined => "redefined",
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::encode::Envelope;
 use crate::engine::wire::Reader;
+use crate::model::limits::BATCH_PAYLOAD_BYTES_MAX;
 
 const ENVELOPE: Envelope<'static> =
     Envelope { topic_prefix: "t", gateway: "gw", encoding: crate::engine::encode::Encoding::Json };
@@ -58,6 +59,22 @@ fn a_gap_that_was_restored_may_be_published() {
     let mut restored = Outbox::new(60);
     restored.apply_changes(&mut Reader::new(&page)).unwrap();
     assert!(published(&mut restored)[0].contains("\"gap\""));
+}
+
+#[test]
+fn a_batch_that_grows_in_its_encoding_is_divided() {
+    let mut outbox = Outbox::new(1 << 20);
+    // Six characters each in JSON.
+    let texts: Vec<String> = (0..60).map(|number| format!("{number}{}", "\u{1}".repeat(1_000))).collect();
+    for text in &texts {
+        push(&mut outbox, LaneKind::Live, text);
+    }
+    outbox.mark_committed();
+    let batches = published(&mut outbox);
+    assert!(batches.iter().all(|batch| batch.len() <= BATCH_PAYLOAD_BYTES_MAX), "{:?}", batches[0].len());
+    let records = |batch: &String| batch.matches("\"kind\"").count();
+    assert_eq!(batches.iter().map(records).sum::<usize>(), texts.len(), "each once");
+    assert!(records(&batches[0]) > 10, "not smaller than necessary");
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub struct Ring<S> {
     generation_tried: u64,
     /// The page slot that the next page starts at.
     next_slot: u16,
-    /// Damage was found: nothing may follow what is there.
+    /// Damage was found, or nothing is left: nothing may follow what is there.
     snapshot_due: bool,
     /// A write failed: rewriting everything is the way back to a known state.
     snapshot_wanted: bool,
@@ -131,6 +131,10 @@ impl<S: Slots> Ring<S> {
             SlotError::Full => StoreError::Full,
             SlotError::Failed(why) => {
                 self.snapshot_wanted = true;
+                StoreError::Failed(why)
+            }
+            SlotError::Gone(why) => {
+                self.snapshot_due = true;
                 StoreError::Failed(why)
             }
         })

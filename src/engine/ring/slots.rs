@@ -77,6 +77,9 @@ pub enum SlotError {
     /// Nothing is known about what was written since the last sync.
     #[error("the medium failed: {0}")]
     Failed(String),
+    /// Everything is gone, and the medium begins anew.
+    #[error("the medium is gone: {0}")]
+    Gone(String),
 }
 
 /// A medium of slots. One owner, synchronous calls.

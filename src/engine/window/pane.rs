@@ -157,6 +157,25 @@ impl Pane {
         self.replaces.extend_from_slice(&other.replaces);
     }
 
+    /// The same records under other aggregates. One that was not computed before
+    /// lacks them: then the pane is partial.
+    pub fn rearrange(&mut self, before: &[Kind], now: &[Kind]) {
+        if before == now {
+            return;
+        }
+        let old = core::mem::take(&mut self.accumulators);
+        let places: Vec<_> = now.iter().map(|kind| before.iter().position(|known| known == kind)).collect();
+        for field in self.fields() {
+            let values = &old[usize::from(field.0) * before.len()..][..before.len()];
+            for (accumulator, place) in self.field_mut(field, now).iter_mut().zip(&places) {
+                if let Some(place) = place {
+                    accumulator.clone_from(&values[*place]);
+                }
+            }
+        }
+        self.partial |= places.contains(&None);
+    }
+
     /// Moves the fields to new places; one without a place is dropped.
     pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &[Kind]) {
         let old = core::mem::replace(self, Pane::open(self.window, self.interval(), self.partial, Vec::new()));
