@@ -3,8 +3,9 @@
 use std::env;
 use std::io::{IsTerminal, stderr};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
+use tracing_subscriber::prelude::*;
 
 /// Without a wish: state changes and trouble.
 const LEVEL_DEFAULT: &str = "info";
@@ -19,11 +20,13 @@ pub fn init(level: Option<&str>) -> Result<(), String> {
         Some(level) => ("--log", level.to_owned()),
         None => ("RUST_LOG", env::var("RUST_LOG").unwrap_or_else(|_| LEVEL_DEFAULT.to_owned())),
     };
-    let filter = EnvFilter::try_new(&directives).map_err(|error| format!("{origin} = \"{directives}\": {error}"))?;
-    let lines = fmt().with_env_filter(filter).with_writer(stderr).with_ansi(stderr().is_terminal()).with_target(false);
+    let filter: Targets = directives.parse().map_err(|error| format!("{origin} = \"{directives}\": {error}"))?;
+    let lines = fmt::layer().with_writer(stderr).with_ansi(stderr().is_terminal()).with_target(false);
     // It would say on standard error that standard error takes nothing, and panic.
     let lines = lines.log_internal_errors(false);
-    // The journal has its own time stamps. `try_init` fails when logging runs already.
-    let _ = if env::var_os("JOURNAL_STREAM").is_some() { lines.without_time().try_init() } else { lines.try_init() };
+    // The journal has its own time stamps.
+    let lines = if env::var_os("JOURNAL_STREAM").is_some() { lines.without_time().boxed() } else { lines.boxed() };
+    // Fails when logging runs already.
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
     Ok(())
 }

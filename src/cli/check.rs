@@ -67,7 +67,10 @@ pub fn print(
             let streams = &checked.config.pipeline.streams;
             let windows: usize = streams.iter().map(|stream| stream.windows.len()).sum();
             let hash = &checked.hash;
-            writeln!(out, "{file}: ok, {} streams, {windows} windows, hash {hash}", streams.len())
+            let plural = |count: usize| if count == 1 { "" } else { "s" };
+            let streams = streams.len();
+            let (s, w) = (plural(streams), plural(windows));
+            writeln!(out, "{file}: ok, {streams} stream{s}, {windows} window{w}, hash {hash}")
         }
         Err(refused) => {
             warnings(&refused.warnings, err)?;

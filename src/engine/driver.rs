@@ -117,10 +117,7 @@ impl<S: Store> Driver<S> {
             self.commit(now, perform);
         }
         if self.failure.is_none() && self.snapshot_is_due(now.proc) {
-            // A failure here costs nothing yet: pages go on behind the old one.
-            if let Err(error) = self.take_snapshot(now) {
-                self.note_failure(now, &error);
-            }
+            self.snapshot_now(now);
         }
         while let Some(batch) = self.engine.next_batch() {
             perform(Effect::Publish(batch));
@@ -137,10 +134,8 @@ impl<S: Store> Driver<S> {
     /// The last commit and a snapshot, so that the next start is quick.
     pub fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
         self.commit(now, perform);
-        if self.failure.is_none()
-            && let Err(error) = self.take_snapshot(now)
-        {
-            self.note_failure(now, &error);
+        if self.failure.is_none() {
+            self.snapshot_now(now);
         }
     }
 
@@ -192,7 +187,7 @@ impl<S: Store> Driver<S> {
             self.take_snapshot(now)
         } else {
             match self.store.commit(&step.writes) {
-                Err(StoreError::SnapshotDue) => self.take_snapshot(now),
+                Err(StoreError::SnapshotDue | StoreError::TooLarge { .. }) => self.take_snapshot(now),
                 result => result,
             }
         };
@@ -214,6 +209,16 @@ impl<S: Store> Driver<S> {
         self.writes = step.writes;
     }
 
+    /// A snapshot while no message waits. A failure costs nothing yet: pages go on
+    /// behind the old one.
+    fn snapshot_now(&mut self, now: Now) {
+        match self.take_snapshot(now) {
+            // What it had to give up is in it.
+            Ok(()) => self.engine.mark_committed(),
+            Err(error) => self.note_failure(now, &error),
+        }
+    }
+
     fn snapshot_is_due(&self, now: ProcTime) -> bool {
         // Not while changes wait: the page after it would do them a second time.
         (self.store.wants_snapshot() || self.snapshot_at.is_some_and(|at| at <= now))
@@ -223,9 +228,20 @@ impl<S: Store> Driver<S> {
     /// A snapshot holds everything, so that nothing waits for a commit behind it
     /// but the acknowledgements. Whoever takes one while changes wait marks them
     /// as committed.
+    ///
+    /// One that is too large sheds the older half of the outbox, again and again:
+    /// gaps that are told are better than an agent that takes nothing any more.
     fn take_snapshot(&mut self, now: Now) -> Result<(), StoreError> {
-        let state = self.engine.snapshot(now);
-        self.store.snapshot(&state)?;
+        loop {
+            let state = self.engine.snapshot(now);
+            match self.store.snapshot(&state) {
+                Ok(()) => break,
+                Err(StoreError::TooLarge { bytes }) if self.engine.shed_outbox() => {
+                    tracing::error!(bytes, "the state has no room in the store: half of the outbox was given up");
+                }
+                Err(error) => return Err(error),
+            }
+        }
         if let Err(error) = self.store.witness(self.engine.outbox().epoch()) {
             // The snapshot is durable all the same: to call it failed would have
             // the changes in it written a second time.

@@ -290,6 +290,12 @@ impl Engine {
         }
     }
 
+    /// Gives up the older half of the outbox, leaving gaps that say so. False when
+    /// nothing could be given up.
+    pub fn shed_outbox(&mut self) -> bool {
+        self.outbox.shed(self.outbox.bytes() / 2)
+    }
+
     /// Queues something that a person should know.
     pub fn raise_alarm(&mut self, now: Now, code: &str, text: &str) {
         self.outbox.alarm(now, code, text);

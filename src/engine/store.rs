@@ -77,6 +77,13 @@ pub enum StoreError {
     /// The page ring has no free slot. Take a snapshot, then go on.
     #[error("the page ring is full until a snapshot is taken")]
     SnapshotDue,
+    /// A page or snapshot is larger than all slots together; nothing was written.
+    /// Make the state smaller, then take a snapshot.
+    #[error("a state of {bytes} bytes has no room")]
+    TooLarge {
+        /// Its size, packed.
+        bytes: usize,
+    },
     /// Nothing is known about this write. Withhold acknowledgements, report,
     /// try a snapshot (which rewrites everything) later.
     #[error("storage failed: {0}")]

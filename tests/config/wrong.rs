@@ -35,7 +35,7 @@ const WRONG: &[Case] = &[
     ("commit_interval = \"500ms\"", "commit_interval = \"0s\"", &[("storage.commit_interval", "from 10ms to 1m")]),
     ("snapshot_interval = \"60s\"", "snapshot_interval = \"400ms\"", &[("storage.snapshot_interval", "commit_interval (500ms)")]),
     ("\"64KiB\"", "\"64KB\"", &[("storage.outbox_max_bytes", "\"64KiB\"")]),
-    ("\"64KiB\"", "\"1KiB\"", &[("storage.outbox_max_bytes", "from 64KiB to 64MiB")]),
+    ("\"64KiB\"", "\"1KiB\"", &[("storage.outbox_max_bytes", "from 64KiB to 8MiB")]),
     ("\"64KiB\"", "65536", &[("storage.outbox_max_bytes", "\"65536B\"")]),
     ("path = \"/var/lib/tidegate\"\n", "", &[("storage.path", "is missing")]),
     ("/run/tidegate/control.sock", "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789", &[("control.socket", "107 bytes")]),

@@ -32,7 +32,7 @@ impl Model {
                 self.durable.push(page);
                 self.tried.clear();
             }
-            Err(StoreError::SnapshotDue) => (),
+            Err(StoreError::SnapshotDue | StoreError::TooLarge { .. }) => (),
             Err(StoreError::Full | StoreError::Failed(_)) => self.tried.push(page),
         }
         result

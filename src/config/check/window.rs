@@ -104,7 +104,7 @@ fn warn_of_many_open(table: &Table<'_>, window: &WindowSpec, disorder: Option<Sp
     let open = held.as_millis() / size.as_millis() + 2;
     if open > OPEN_WINDOWS_MAX as u64 {
         let wrong = Wrong::new(format!(
-            "about {open} windows of a device are open at once; beyond {OPEN_WINDOWS_MAX} the oldest is closed early"
+            "about {open} windows of a device are open at once; beyond {OPEN_WINDOWS_MAX} its records go to lane `late`"
         ));
         report.warn(&table.spot_of("lateness"), wrong.hint("a larger size, or a smaller lateness"));
     }

@@ -200,3 +200,51 @@ fn a_window_that_a_wider_scope_has_passed_fires_at_the_start() {
     assert_eq!(books(&driver), (1, 1, 1));
     assert!(driver.engine().balances());
 }
+
+/// A store that has little room for snapshots.
+#[derive(Debug)]
+struct Cramped(Ring<MemorySlots>, usize);
+
+impl Store for Cramped {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        self.0.load()
+    }
+    fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
+        self.0.commit(page)
+    }
+    fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
+        if state.len() > self.1 {
+            return Err(StoreError::TooLarge { bytes: state.len() });
+        }
+        self.0.snapshot(state)
+    }
+    fn wants_snapshot(&self) -> bool {
+        self.0.wants_snapshot()
+    }
+    fn bytes_written(&self) -> u64 {
+        self.0.bytes_written()
+    }
+}
+
+#[test]
+fn a_snapshot_without_room_gives_up_old_results_rather_than_the_agent() {
+    let mut driver = Driver::start(pipeline(), Cramped(memory_store(), 20_000), at(0)).unwrap();
+    let mut acks = 0;
+    for minute in 1..=400 {
+        // Each reading fires the window of the one before; nothing is sent.
+        let now = at(minute * 60_000);
+        let tag = Some(DeliveryTag { connection: 1, packet: u16::try_from(minute).unwrap() });
+        let message = Message { topic: "s/a", payload: b"{\"v\":1}", retain: false, dup: false, tag };
+        driver.handle(now, Event::Message(message));
+        driver.advance(at(minute * 60_000 + 1_000), &mut |_| acks += 1);
+        assert_eq!(driver.storage_status().failure, None, "minute {minute}");
+    }
+    assert_eq!(acks, 400, "everything was committed and acknowledged");
+    let backlog = driver.engine().outbox().ledger(LaneKind::Backlog);
+    assert!(backlog.evicted > 0 && backlog.queued == 399, "{backlog:?}");
+    let slots = driver.into_store().0.into_slots().reopen();
+    let driver = Driver::start(pipeline(), Ring::new(slots, Packing::NONE), at(90_000_000)).unwrap();
+    assert_eq!(driver.engine().outbox().ledger(LaneKind::Backlog), backlog);
+    assert!(driver.engine().balances());
+    assert_eq!(driver.engine().outbox().held(LaneKind::Alarm), 0, "read without damage");
+}

@@ -199,6 +199,13 @@ impl Outbox {
         self.mark_committed();
     }
 
+    /// Gives up rows until at most `bytes_left` are held. False when none could be.
+    pub fn shed(&mut self, bytes_left: usize) -> bool {
+        let before = self.bytes();
+        while self.bytes() > bytes_left && self.evict_one() {}
+        self.bytes() < before
+    }
+
     /// Gives up the oldest row of the lowest lane that has one to give. False
     /// when everything left is in flight, or a gap.
     fn evict_one(&mut self) -> bool {

@@ -198,7 +198,7 @@ impl<S: Slots> Store for Ring<S> {
         let (packed, stored) = packed(self.packing, state)?;
         let parts = parts_of(&stored);
         let Some(parts) = u16::try_from(parts).ok().filter(|_| parts <= SNAPSHOT_SLOTS_MAX) else {
-            return Err(StoreError::Failed(format!("a snapshot of {} packed bytes has no room", stored.len())));
+            return Err(StoreError::TooLarge { bytes: stored.len() });
         };
         self.generation_tried += 1;
         let head = Header {
@@ -234,7 +234,7 @@ impl<S: Slots> Store for Ring<S> {
 /// The bytes to store, and whether they are packed.
 fn packed(packing: Packing, bytes: &[u8]) -> Result<(bool, Cow<'_, [u8]>), StoreError> {
     if bytes.len() > STATE_BYTES_MAX {
-        return Err(StoreError::Failed(format!("{} bytes are more than a state may have", bytes.len())));
+        return Err(StoreError::TooLarge { bytes: bytes.len() });
     }
     let packed = (packing.pack)(bytes);
     Ok(if packed.len() < bytes.len() { (true, Cow::Owned(packed)) } else { (false, Cow::Borrowed(bytes)) })

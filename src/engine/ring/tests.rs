@@ -90,8 +90,8 @@ fn a_page_that_does_not_fit_the_rest_waits_for_a_snapshot() {
 fn what_is_too_large_is_refused_before_anything_is_written() {
     let mut ring = fresh();
     let error = ring.snapshot(&vec![1; PAYLOAD_BYTES_MAX * SNAPSHOT_SLOTS_MAX + 1]).unwrap_err();
-    assert!(matches!(error, StoreError::Failed(_)));
-    assert!(matches!(ring.commit(&vec![0; STATE_BYTES_MAX + 1]), Err(StoreError::Failed(_))));
+    assert!(matches!(error, StoreError::TooLarge { .. }));
+    assert!(matches!(ring.commit(&vec![0; STATE_BYTES_MAX + 1]), Err(StoreError::TooLarge { .. })));
     assert_eq!(ring.bytes_written(), 0);
     ring.snapshot(&vec![1; PAYLOAD_BYTES_MAX * SNAPSHOT_SLOTS_MAX]).unwrap();
 }
