@@ -64,7 +64,7 @@ pub const BATCH_RECORDS_MAX: usize = 256;
 /// Stored bytes at which an uplink batch is closed.
 pub const BATCH_BYTES_MAX: usize = 48 * 1024;
 /// Bytes of one uplink payload, which may be a multiple of what is stored. Cloud
-/// brokers drop the connection over a larger one, for ever (AWS IoT Core: 128 KiB).
+/// brokers drop the connection over a larger one, for ever (that of AWS: above 128 KiB).
 pub const BATCH_PAYLOAD_BYTES_MAX: usize = 112 * 1024;
 /// Stored bytes of one value in the page ring (notes on sled: a value over a
 /// quarter of its 64 KiB segment becomes a file that is never fsynced).

@@ -66,7 +66,9 @@ fn a_batch_that_grows_in_its_encoding_is_divided() {
     let mut outbox = Outbox::new(1 << 20);
     // Six characters each in JSON.
     let texts: Vec<String> = (0..60).map(|number| format!("{number}{}", "\u{1}".repeat(1_000))).collect();
-    texts.iter().for_each(|text| push(&mut outbox, LaneKind::Live, text));
+    for text in &texts {
+        push(&mut outbox, LaneKind::Live, text);
+    }
     outbox.mark_committed();
     let batches = published(&mut outbox);
     assert!(batches.iter().all(|batch| batch.len() <= BATCH_PAYLOAD_BYTES_MAX), "{:?}", batches[0].len());
