@@ -8,10 +8,14 @@ pub mod replay;
 pub mod run;
 pub mod status;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::model::limits::CONFIG_BYTES_MAX;
 
 /// Exit code of a wrong invocation, or of a file that cannot be read.
 pub const EXIT_USAGE: u8 = 2;
@@ -55,6 +59,10 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// One sentence that names the file.
 pub fn read_text(path: &Path) -> anyhow::Result<String> {
-    let bytes = std::fs::read(path).map_err(|error| anyhow::anyhow!("{}: cannot be read: {error}", path.display()))?;
+    let mut bytes = Vec::new();
+    // Whatever the name leads to, be it endless: one byte too many is enough for the check to say so.
+    File::open(path)
+        .and_then(|file| file.take(CONFIG_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| anyhow::anyhow!("{}: cannot be read: {error}", path.display()))?;
     String::from_utf8(bytes).map_err(|error| anyhow::anyhow!("{}: not UTF-8: {error}", path.display()))
 }

@@ -1,6 +1,5 @@
 //! `tidegate run`: the agent.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,6 +7,8 @@ use anyhow::{Context, anyhow};
 
 use crate::agent::{self, telemetry};
 use crate::config::check::check;
+
+use super::read_text;
 
 /// Where the package puts the configuration.
 pub const CONFIG_DEFAULT: &str = "/etc/tidegate/tidegate.toml";
@@ -37,10 +38,10 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     telemetry::init(args.log.as_deref()).map_err(|error| anyhow!(error))?;
     let file = args.config.display().to_string();
-    let text = match fs::read_to_string(&args.config) {
+    let text = match read_text(&args.config) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("{file}: cannot be read: {error}");
+            eprintln!("{error}");
             return Ok(ExitCode::from(EX_CONFIG));
         }
     };

@@ -4,7 +4,6 @@
 //! refused the request. 1: there is no agent, or no configuration that says where.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +14,7 @@ use serde_json::Value;
 use crate::agent::control;
 use crate::config::check::check;
 
+use super::read_text;
 use super::run::CONFIG_DEFAULT;
 
 const EXIT_DEGRADED: u8 = 3;
@@ -56,8 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn configured(file: &Path) -> anyhow::Result<PathBuf> {
-    let text = fs::read_to_string(file)
-        .with_context(|| format!("{} cannot be read; --socket says where the agent listens", file.display()))?;
+    let text = read_text(file).context("--socket says where the agent listens")?;
     let Ok(checked) = check(&text, &file.display().to_string()) else {
         bail!("{0} has problems: `tidegate check {0}` lists them", file.display());
     };

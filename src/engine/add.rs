@@ -12,7 +12,7 @@ use crate::model::time::{EventTime, Span};
 use super::aggregate::Kind;
 use super::devices::Device;
 use super::emit::{Emit, emit_late, emit_pane};
-use super::fire::{SPARE_PANES, due_of};
+use super::fire::{due_of, keep_buffer};
 use super::outbox::row::{LateReason, PaneKind};
 use super::spec::{LatePolicy, WindowKind, WindowSpec};
 use super::stream::Stream;
@@ -192,27 +192,32 @@ impl Stream {
                 return Outcome::NoRoom;
             }
         }
-        let partial = out.partial_before.is_some_and(|lost| merged.start < lost);
-        let buffer = self.spare.pop().unwrap_or_default();
-        let mut pane = Pane::open(tag, merged, partial, buffer);
-        let range = first_of_kind + touched.start..first_of_kind + touched.end;
-        let index = range.start;
-        for old in device.panes.drain(range) {
-            pane.merge(&old, &spec.aggregates);
-            if old.start != merged.start {
-                if old.revision > 0 {
-                    pane.replaces.push(old.start);
-                }
-                self.changes.removed.push((addition.slot, tag, old.start));
-            }
-            *out.open_cost -= old.cost(spec.aggregates.len());
-            self.open_panes -= 1;
-            if self.spare.len() < SPARE_PANES {
-                self.spare.push(old.accumulators);
-            }
+        let first = first_of_kind + touched.start;
+        let mut pane = if touched.is_empty() {
+            let partial = out.partial_before.is_some_and(|lost| merged.start < lost);
+            Pane::open(tag, merged, partial, self.spare.pop().unwrap_or_default())
+        } else {
+            // Nearly always the one session that goes on: nothing is copied.
+            device.panes.remove(first)
+        };
+        let width = spec.aggregates.len();
+        let mut cost_before = if touched.is_empty() { 0 } else { pane.cost(width) };
+        self.open_panes += usize::from(touched.is_empty());
+        if pane.start != merged.start {
+            self.changes.removed.push((addition.slot, tag, pane.start));
+            pane.begin_at(merged.start);
         }
-        self.open_panes += 1;
-        *out.open_cost += pane.cost(spec.aggregates.len());
+        for _ in 1..touched.len() {
+            let other = device.panes.remove(first);
+            cost_before += other.cost(width);
+            self.open_panes -= 1;
+            self.changes.removed.push((addition.slot, tag, other.start));
+            pane.merge(&other, &spec.aggregates);
+            keep_buffer(&mut self.spare, other.accumulators);
+        }
+        pane.end = merged.end;
+        *out.open_cost += pane.cost(width);
+        *out.open_cost -= cost_before;
         self.ledger.fields_left_out += take_in(out, &mut pane, addition.record, &spec.aggregates);
         let late = watermark.has_passed(merged.end);
         // What was still open is published by the firing that follows.
@@ -220,13 +225,13 @@ impl Stream {
         pane.fired = late;
         pane.unsettled += u64::from(!late);
         let due = due_of(&pane, spec);
-        device.panes.insert(index, pane);
+        device.panes.insert(first, pane);
         let books = &mut self.windows[addition.window];
         books.open -= settled;
         books.late_update += settled;
         self.recompute_due(addition.slot, due);
         if late {
-            self.emit_late_update(out, addition, index);
+            self.emit_late_update(out, addition, first);
             return Outcome::LateUpdate;
         }
         Outcome::Open

@@ -2,14 +2,17 @@
 
 use crate::model::time::{EventTime, Span};
 
+use super::aggregate::Accumulator;
 use super::emit::{Emit, emit_pane};
 use super::outbox::row::PaneKind;
 use super::spec::{Scope, WindowSpec};
 use super::stream::Stream;
 use super::window::pane::Pane;
 
-/// Pane buffers kept for reuse.
-pub(super) const SPARE_PANES: usize = 4_096;
+/// Pane buffers kept for reuse, and the accumulators that one of them may have room
+/// for: at most some 8 MiB together.
+const SPARE_PANES: usize = 4_096;
+const SPARE_ACCUMULATORS: usize = 64;
 
 impl Stream {
     pub(super) fn fire_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
@@ -80,9 +83,7 @@ impl Stream {
         *out.open_cost -= pane.cost(self.spec.windows[usize::from(pane.window)].aggregates.len());
         self.changes.removed.push((slot, pane.window, pane.start));
         self.open_panes -= 1;
-        if self.spare.len() < SPARE_PANES {
-            self.spare.push(pane.accumulators);
-        }
+        keep_buffer(&mut self.spare, pane.accumulators);
     }
 
     /// Shows what a quiet device's open windows hold so far.
@@ -129,4 +130,11 @@ impl Stream {
 pub(super) fn due_of(pane: &Pane, spec: &WindowSpec) -> EventTime {
     let last = pane.end - Span::MILLI;
     if pane.fired { last + spec.lateness } else { last }
+}
+
+/// Keeps a buffer for the next pane, unless there are enough or it is large.
+pub(super) fn keep_buffer(spare: &mut Vec<Vec<Accumulator>>, buffer: Vec<Accumulator>) {
+    if spare.len() < SPARE_PANES && buffer.capacity() <= SPARE_ACCUMULATORS {
+        spare.push(buffer);
+    }
 }

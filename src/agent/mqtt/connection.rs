@@ -13,7 +13,7 @@
 //! through mosquitto; a larger packet than ours ends the connection and would
 //! come again and again, so the limit lies far above the 256 KiB that a payload
 //! may have (those are acknowledged, counted and dropped by the engine), and
-//! the error names the broker's `message_size_limit` as the cure.
+//! the error names the broker's `message_size_limit`, which keeps it from happening.
 
 use std::fs;
 use std::future::Future;
@@ -89,8 +89,8 @@ pub enum LinkError {
     Unresponsive,
     /// A packet above `limits::PACKET_BYTES_MAX`.
     #[error(
-        "a packet of {0} bytes is above our limit of {PACKET_BYTES_MAX}; set the broker's message_size_limit (or \
-         max_packet_size) below it, or it comes again after every reconnect"
+        "a packet of {0} bytes is above our limit of {PACKET_BYTES_MAX}: it stays first in the broker's queue for us \
+         until that session is removed there; set message_size_limit, so that it does not happen again"
     )]
     TooLarge(usize),
     /// Network and TLS trouble, or bytes that are no MQTT.

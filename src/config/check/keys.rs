@@ -160,7 +160,11 @@ pub static WINDOW: Section = Section {
         key("offset", Default("0s"), "shifts the borders; may be negative, less than `size` or `slide`"),
         key("lateness", Default("0s"), "how long a window still takes late records, as new revisions"),
         key("late", Default("side_output"), "records beyond that: `side_output` (sent on as they are) or `drop`"),
-        key("aggregates", Default("count, sum, mean, min, max"), "what is computed for every field"),
+        key(
+            "aggregates",
+            Default("count, sum, mean, min, max"),
+            "computed for every field; also `first`, `last`, `range`, `variance`, `stddev`",
+        ),
     ],
 };
 

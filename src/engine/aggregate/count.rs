@@ -2,6 +2,7 @@
 
 use super::Aggregate;
 use crate::engine::wire::{Damaged, Reader, put_u64};
+use crate::model::time::EventTime;
 
 /// Number of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub struct Count {
 
 impl Aggregate for Count {
     #[inline]
-    fn add(&mut self, _value: f64) {
+    fn add(&mut self, _value: f64, _at: EventTime) {
         self.count += 1;
     }
 

@@ -2,6 +2,7 @@
 
 use super::Aggregate;
 use crate::engine::wire::{Damaged, Reader, put_f64};
+use crate::model::time::EventTime;
 
 /// The largest value so far; minus infinity when there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,16 +16,23 @@ impl Default for Max {
     }
 }
 
-impl Aggregate for Max {
+impl Max {
     #[inline]
-    fn add(&mut self, value: f64) {
+    fn take(&mut self, value: f64) {
         if value.total_cmp(&self.max).is_gt() {
             self.max = value;
         }
     }
+}
+
+impl Aggregate for Max {
+    #[inline]
+    fn add(&mut self, value: f64, _at: EventTime) {
+        self.take(value);
+    }
 
     fn merge(&mut self, other: &Max) {
-        self.add(other.max);
+        self.take(other.max);
     }
 
     fn finish(&self) -> Option<f64> {

@@ -3,6 +3,7 @@
 use super::Aggregate;
 use super::sum::Sum;
 use crate::engine::wire::{Damaged, Reader};
+use crate::model::time::EventTime;
 
 /// Arithmetic mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -12,8 +13,8 @@ pub struct Mean {
 
 impl Aggregate for Mean {
     #[inline]
-    fn add(&mut self, value: f64) {
-        self.sum.add(value);
+    fn add(&mut self, value: f64, at: EventTime) {
+        self.sum.add(value, at);
     }
 
     fn merge(&mut self, other: &Mean) {

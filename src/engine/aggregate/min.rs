@@ -2,6 +2,7 @@
 
 use super::Aggregate;
 use crate::engine::wire::{Damaged, Reader, put_f64};
+use crate::model::time::EventTime;
 
 /// The smallest value so far; infinity when there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,16 +16,23 @@ impl Default for Min {
     }
 }
 
-impl Aggregate for Min {
+impl Min {
     #[inline]
-    fn add(&mut self, value: f64) {
+    fn take(&mut self, value: f64) {
         if value.total_cmp(&self.min).is_lt() {
             self.min = value;
         }
     }
+}
+
+impl Aggregate for Min {
+    #[inline]
+    fn add(&mut self, value: f64, _at: EventTime) {
+        self.take(value);
+    }
 
     fn merge(&mut self, other: &Min) {
-        self.add(other.min);
+        self.take(other.min);
     }
 
     fn finish(&self) -> Option<f64> {

@@ -8,6 +8,7 @@
 
 use super::Aggregate;
 use crate::engine::wire::{Damaged, Reader, put_f64, put_u64};
+use crate::model::time::EventTime;
 
 /// Compensated sum. Empty is told from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,7 +41,7 @@ impl Sum {
 
 impl Aggregate for Sum {
     #[inline]
-    fn add(&mut self, value: f64) {
+    fn add(&mut self, value: f64, _at: EventTime) {
         self.take(value);
         self.count += 1;
     }
@@ -73,7 +74,7 @@ mod tests {
     fn sum(values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let mut sum = Sum::default();
         for value in values {
-            sum.add(value);
+            sum.add(value, EventTime::MIN);
         }
         sum.finish()
     }

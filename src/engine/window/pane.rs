@@ -110,7 +110,7 @@ impl Pane {
         self.receive_time |= record.source == TimeSource::Receive;
         for (field, value) in record.values {
             for accumulator in self.field_mut(*field, aggregates) {
-                accumulator.add(*value);
+                accumulator.add(*value, record.at);
             }
         }
     }
@@ -139,8 +139,16 @@ impl Pane {
         Interval { start: self.start, end: self.end }
     }
 
-    /// Takes in everything that `other`, of the same window definition, holds.
-    /// The revision goes on from the higher one of both.
+    /// An earlier record moves the start of a session, and so its id.
+    pub fn begin_at(&mut self, start: EventTime) {
+        if self.revision > 0 {
+            self.replaces.push(self.start);
+        }
+        self.start = start;
+    }
+
+    /// Takes in everything that `other`, a later session of the same window definition,
+    /// holds. The revision goes on from the higher one of both.
     pub fn merge(&mut self, other: &Pane, aggregates: &[Kind]) {
         self.count += other.count;
         self.unsettled += other.unsettled;
@@ -155,6 +163,9 @@ impl Pane {
             }
         }
         self.replaces.extend_from_slice(&other.replaces);
+        if other.revision > 0 {
+            self.replaces.push(other.start);
+        }
     }
 
     /// The same records under other aggregates. One that was not computed before

@@ -1,0 +1,59 @@
+//! `first`: the value with the earliest event time. Of several with that time the largest,
+//! so that the result does not depend on the order of arrival.
+
+use super::Aggregate;
+use crate::engine::wire::{Damaged, Reader, put_f64, put_time};
+use crate::model::time::EventTime;
+
+/// The earliest value so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct First {
+    at: Option<EventTime>,
+    value: f64,
+}
+
+impl Aggregate for First {
+    #[inline]
+    fn add(&mut self, value: f64, at: EventTime) {
+        let wins = self.at.is_none_or(|known| at < known || (at == known && value.total_cmp(&self.value).is_gt()));
+        if wins {
+            *self = First { at: Some(at), value };
+        }
+    }
+
+    fn merge(&mut self, other: &First) {
+        if let Some(at) = other.at {
+            self.add(other.value, at);
+        }
+    }
+
+    fn finish(&self) -> Option<f64> {
+        self.at.map(|_| self.value)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put_time(out, self.at);
+        put_f64(out, self.value);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<First, Damaged> {
+        Ok(First { at: reader.time()?, value: reader.f64()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_time_decides_and_not_the_order_of_arrival() {
+        let values = [(1.0, 5), (2.0, 3), (3.0, 3), (9.0, 6)];
+        for turn in 0..values.len() {
+            let mut state = First::default();
+            for (value, at) in values.iter().cycle().skip(turn).take(values.len()) {
+                state.add(*value, EventTime::from_millis(*at));
+            }
+            assert_eq!(state.finish(), Some(3.0), "from {turn} on");
+        }
+    }
+}
