@@ -116,6 +116,7 @@ impl Stream {
         addition.watermark.time().is_some_and(|watermark| addition.record.at + lateness <= watermark)
     }
 
+    #[inline]
     fn settle(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, outcome: Outcome) {
         let Addition { window, record, watermark, .. } = *addition;
         let books = &mut self.windows[window];
@@ -129,6 +130,7 @@ impl Stream {
     }
 
     /// Adds to the pane of `interval`. `settles`: the record is `open` there.
+    #[inline]
     fn add_to_pane(
         &mut self,
         out: &mut Emit<'_>,

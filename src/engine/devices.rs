@@ -2,7 +2,7 @@
 
 use core::hash::BuildHasher;
 
-use foldhash::quality::FixedState;
+use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::model::ids::DeviceId;

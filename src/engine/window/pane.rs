@@ -85,13 +85,14 @@ impl Pane {
     }
 
     /// Takes a record in, but for the fields that are new. Returns their number.
+    #[cold]
     pub fn add_known(&mut self, record: &Record<'_>, aggregates: &[Kind]) -> u64 {
         let mut left_out = 0;
         for value in record.values {
             if self.present >> value.0.0 & 1 == 1 {
-                let one = Record { values: core::slice::from_ref(value), ..*record };
-                self.add(&one, aggregates);
-                self.count -= 1;
+                for accumulator in self.field_mut(value.0, aggregates) {
+                    accumulator.add(value.1, record.at);
+                }
             } else {
                 left_out += 1;
             }
