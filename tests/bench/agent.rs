@@ -27,7 +27,7 @@ use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
 const DEVICES: u64 = 100;
 const WARM_UP: u64 = 20_000;
 const MESSAGES: u64 = 300_000;
-const WAIT_MAX: Duration = Duration::from_secs(120);
+const WAIT_MAX: Duration = Duration::from_secs(100);
 
 fn main() {
     // `cargo test` builds and starts benches too: then there is nothing to measure.
