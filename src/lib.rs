@@ -7,7 +7,7 @@
 //!
 //! | module | subject | may know |
 //! |---|---|---|
-//! | [`model`] | shared words, no logic: time, ids, topics, records, limits | nothing |
+//! | [`model`] | shared words, no rules: time, ids, topics, records, limits, chance | nothing |
 //! | [`engine`] | every rule. PURE: bytes and time in, steps out | `model` |
 //! | [`config`] | text → a checked configuration, or every problem at once. PURE | `engine` |
 //! | [`fleet`] | seeded devices, a batch oracle, the reference receiver. PURE | `engine` |

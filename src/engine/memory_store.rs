@@ -13,6 +13,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::rng::Rng;
+
 use super::ring::slots::{SlotError, SlotId, Slots};
 use super::ring::{Packing, Ring};
 
@@ -32,7 +34,7 @@ pub struct MemorySlots {
     /// The values before the writes since the last sync (`None`: unwritten),
     /// in the order of those writes.
     unsynced: Vec<(SlotId, Option<Vec<u8>>)>,
-    random: SplitMix,
+    random: Rng,
     operations: u64,
     crash_at: Option<u64>,
     fault: Option<(u64, SlotError)>,
@@ -45,7 +47,7 @@ impl MemorySlots {
         MemorySlots {
             current: BTreeMap::new(),
             unsynced: Vec::new(),
-            random: SplitMix(seed),
+            random: Rng::new(seed),
             operations: 0,
             crash_at: None,
             fault: None,
@@ -180,24 +182,6 @@ impl Slots for MemorySlots {
             self.settle();
         }
         result
-    }
-}
-
-/// Steele, Lea and Flood's splitmix64: enough randomness for faults, in a line.
-#[derive(Clone, Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
     }
 }
 

@@ -21,11 +21,10 @@ use std::collections::BinaryHeap;
 
 use crate::model::time::{EventTime, Span};
 
-use self::rng::Rng;
+use crate::model::rng::Rng;
 
 pub mod oracle;
 pub mod receiver;
-pub mod rng;
 
 /// What the fleet is and does.
 #[derive(Clone, Debug)]

@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use process::{cpu_time, figure};
 use tidegate::engine::Engine;
 use tidegate::engine::step::Event;
-use tidegate::fleet::rng::Rng;
 use tidegate::model::record::{Record, TimeSource};
+use tidegate::model::rng::Rng;
 use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
 
 const DEVICES: usize = 1_000;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate::fleet::rng::Rng;
+use tidegate::model::rng::Rng;
 
 use crate::agent::ledger;
 use crate::broker::Broker;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::fleet::rng::Rng;
+use tidegate::model::rng::Rng;
 
 use crate::agent::ledger;
 use crate::scene::{Scene, assert_exact, fleet, seed, wait_until};

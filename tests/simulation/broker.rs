@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use tidegate::fleet::rng::Rng;
+use tidegate::model::rng::Rng;
 
 use super::devices::Message;
 use super::plan::{PacketIds, Plan, SessionLoss, as_len};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::Value;
 use tidegate::engine::step::{Batch, BatchId};
 use tidegate::fleet::receiver::Receiver;
-use tidegate::fleet::rng::Rng;
+use tidegate::model::rng::Rng;
 
 use super::plan::{Plan, as_len};
 

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use tidegate::engine::spec::{FieldsSpec, FormatSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
-use tidegate::fleet::rng::Rng;
 use tidegate::model::record::RejectReason;
+use tidegate::model::rng::Rng;
 
 use super::plan::{MIN_TIME_MS, Plan, as_len, as_ms, pick};
 

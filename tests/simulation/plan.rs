@@ -6,8 +6,8 @@ use tidegate::engine::spec::{
     CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeFallback, TimeFormat,
     TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
-use tidegate::fleet::rng::Rng;
 use tidegate::model::ids::Name;
+use tidegate::model::rng::Rng;
 use tidegate::model::time::{EventTime, Span};
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 

@@ -9,7 +9,7 @@ use tidegate::engine::driver::Driver;
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::status::Status;
 use tidegate::engine::step::{DeliveryTag, Effect, Event, Message};
-use tidegate::fleet::rng::Rng;
+use tidegate::model::rng::Rng;
 use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
 use super::broker::{Broker, Delivery};

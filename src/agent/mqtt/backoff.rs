@@ -7,6 +7,7 @@
 //! after 30 s of stable connection: a flapping link stays polite. A fleet that
 //! lost the same broker therefore comes back spread over the whole minute.
 
+use crate::model::rng::Rng;
 use crate::model::time::{ProcTime, Span};
 
 /// The ceiling of the first wait.
@@ -23,7 +24,7 @@ const EXPONENT_MAX: u32 = 7;
 /// The retry schedule of one connection.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    random: SplitMix,
+    random: Rng,
     wait_max: Span,
     exponent: u32,
     up_since: Option<ProcTime>,
@@ -33,7 +34,7 @@ impl Backoff {
     /// `entropy` differs between processes; the client id differs between
     /// gateways even where entropy is poor, as right after boot.
     pub fn new(client_id: &str, entropy: u64, wait_max: Span) -> Backoff {
-        let random = SplitMix(fnv1a(client_id.as_bytes()) ^ entropy);
+        let random = Rng::new(fnv1a(client_id.as_bytes()) ^ entropy);
         Backoff { random, wait_max, exponent: 0, up_since: None }
     }
 
@@ -50,26 +51,6 @@ impl Backoff {
         let ceiling = self.wait_max.as_millis().min(BASE.as_millis() << self.exponent);
         self.exponent = (self.exponent + 1).min(EXPONENT_MAX);
         Span::from_millis(self.random.below(ceiling + 1)).max(WAIT_MIN)
-    }
-}
-
-/// Steele, Lea, Flood: "Fast splittable pseudorandom number generators".
-#[derive(Clone, Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in `[0, bound)`, by multiplication: the bias is below 2^-40 here.
-    fn below(&mut self, bound: u64) -> u64 {
-        let wide = u128::from(self.next()) * u128::from(bound);
-        u64::try_from(wide >> 64).expect("the upper half of a 128-bit product has 64 bits")
     }
 }
 

@@ -48,7 +48,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::fleet::rng::Rng;
+    use crate::model::rng::Rng;
 
     #[test]
     fn runs_agree_with_a_plain_set_whatever_the_order() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fleet::rng::Rng;
+use crate::model::rng::Rng;
 
 fn envelope(epoch: u64, lane: &str, records: &[Value]) -> Vec<u8> {
     json!({"v": 1, "gw": "gw-1", "epoch": epoch, "lane": lane, "records": records}).to_string().into_bytes()

@@ -1,5 +1,5 @@
-//! The one source of chance in fleets and tests: splitmix64, so that a seed
-//! names a run on every machine and for every version of every library.
+//! The one source of chance, for fleets, faults, back-off and tests: splitmix64, so
+//! that a seed names a run on every machine and for every version of every library.
 //!
 //! Algorithm: Steele, Lea, Flood, "Fast splittable pseudorandom number
 //! generators" (2014), the 64-bit mix of its reference code. Not for secrets.
