@@ -1,10 +1,10 @@
 //! The end state at the cloud against the oracle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tidegate::engine::outbox::LaneKind;
-use tidegate::engine::spec::OnIdle;
+use tidegate::engine::spec::{OnIdle, Resume, Scope};
 
 use super::oracle::{Cell, Key, Oracle, late_form};
 use super::process::World;
@@ -13,6 +13,7 @@ impl World {
     /// Everything that has to hold once all has arrived.
     pub(crate) fn check_end(&mut self) -> Result<(), String> {
         let oracle = self.log.oracle(&self.plan.spec);
+        self.count_sessions(&oracle);
         self.check_streams(&oracle)?;
         let evicted = self.check_lanes()?;
         let off = self.check_panes(&oracle)?;
@@ -27,6 +28,22 @@ impl World {
             _ => (),
         }
         self.check_late(&oracle, evicted.get("late").copied().unwrap_or(0))
+    }
+
+    fn count_sessions(&mut self, oracle: &Oracle) {
+        let grown = |cell: &&Cell| !cell.absorbed.is_empty();
+        self.trace.count(
+            "sessions that took in others or an earlier start",
+            oracle.cells.values().filter(grown).count() as u64,
+        );
+        if !oracle.reused.is_empty() {
+            self.trace.count("ids that two sessions had", oracle.reused.len() as u64);
+        }
+        let is_under =
+            |scope| self.plan.spec.streams.iter().filter(|stream| stream.watermark.scope == scope).count() as u64;
+        let (hold, catch_up) = (is_under(Scope::Stream(Resume::Hold)), is_under(Scope::Stream(Resume::CatchUp)));
+        self.trace.count("streams whose watermark waits for all", hold);
+        self.trace.count("streams whose watermark waits for those that caught up", catch_up);
     }
 
     /// For the proof that the checks had something to check.
@@ -144,6 +161,26 @@ impl World {
                 None => (),
             }
         }
+        // A session that was shown, grew, and has yet to be shown as it is.
+        for (key, cell) in oracle.cells.iter().filter(|(key, cell)| !cell.fired && !self.shows_on_idle(&key.0)) {
+            for start in &cell.absorbed {
+                found.remove(&(key.0.clone(), key.1.clone(), key.2.clone(), *start));
+            }
+        }
+        // Or its last pane was evicted.
+        let absorbed: BTreeSet<Key> = oracle
+            .cells
+            .iter()
+            .flat_map(|(key, cell)| {
+                cell.absorbed.iter().map(|start| (key.0.clone(), key.1.clone(), key.2.clone(), *start))
+            })
+            .collect();
+        for (key, record) in &found {
+            if absorbed.contains(key) {
+                off.push(format!("{key:?} should have been replaced: {record}"));
+            }
+        }
+        found.retain(|key, _| !absorbed.contains(key));
         match found.first_key_value() {
             Some((key, record)) => Err(format!("{key:?} should not be: {record}")),
             None => Ok(off),

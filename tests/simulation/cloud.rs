@@ -204,6 +204,8 @@ impl Cloud {
         }
         *highest = watermark;
         *self.kinds.entry(text("pane")).or_default() += 1;
+        *self.kinds.entry("that replace others".to_owned()).or_default() +=
+            u64::from(record["replaces"].as_array().is_some_and(|ids| !ids.is_empty()));
         let revision = record["rev"].as_u64().ok_or("no revision")?;
         match self.revisions.insert(text("id"), revision) {
             Some(before) if revision <= before => Err(format!("revision {before} came before it")),
