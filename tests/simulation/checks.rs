@@ -14,6 +14,9 @@ impl World {
     pub(crate) fn check_end(&mut self) -> Result<(), String> {
         let oracle = self.log.oracle(&self.plan.spec);
         self.count_sessions(&oracle);
+        if let Some((key, what)) = self.cloud.clashes.iter().find(|(key, _)| !oracle.reused.contains(key)) {
+            return Err(format!("{key:?}: {what}"));
+        }
         self.check_streams(&oracle)?;
         let evicted = self.check_lanes()?;
         let off = self.check_panes(&oracle)?;
@@ -143,8 +146,10 @@ impl World {
                 return Err(format!("two ids for one window: {record}"));
             }
         }
+        // Known and open: what the receiver has of two sessions under one id.
+        found.retain(|key, _| !oracle.reused.contains(key));
         let mut off = Vec::new();
-        for (key, cell) in &oracle.cells {
+        for (key, cell) in oracle.cells.iter().filter(|(key, _)| !oracle.reused.contains(key)) {
             match found.remove(key) {
                 Some(record) => {
                     let count = record["count"].as_u64().unwrap_or(u64::MAX);

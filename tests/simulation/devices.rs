@@ -53,6 +53,7 @@ pub(crate) struct Fleet {
     devices: Vec<Device>,
     streams: Vec<StreamSpec>,
     next_uid: u64,
+    grain_ms: i64,
 }
 
 impl Fleet {
@@ -67,7 +68,7 @@ impl Fleet {
                 last: None,
             })
         });
-        Fleet { devices: devices.collect(), streams: plan.spec.streams.clone(), next_uid: 0 }
+        Fleet { devices: devices.collect(), streams: plan.spec.streams.clone(), next_uid: 0, grain_ms: plan.grain_ms }
     }
 
     /// What some device sends now.
@@ -75,7 +76,7 @@ impl Fleet {
         let index = as_len(rng.below(self.devices.len() as u64));
         let device = &mut self.devices[index];
         if device.offline_until > wall {
-            device.kept.push(wall);
+            device.kept.push(wall - wall.rem_euclid(self.grain_ms));
             return Vec::new();
         }
         if !device.kept.is_empty() {
@@ -180,6 +181,7 @@ impl Fleet {
     }
 
     fn reading(&self, rng: &mut Rng, index: usize, at: i64) -> (Vec<u8>, Rc<Vec<Item>>) {
+        let at = at - at.rem_euclid(self.grain_ms);
         let (text, item) = record(rng, &self.streams[self.devices[index].stream], at);
         (text.into_bytes(), Rc::new(vec![item]))
     }
@@ -192,7 +194,7 @@ impl Fleet {
                 return ("[7]".to_owned(), Item::Reject(RejectReason::WrongShape));
             }
             let at = wall - as_ms(rng.below(2_000));
-            record(rng, spec, at)
+            record(rng, spec, at - at.rem_euclid(self.grain_ms))
         }))
     }
 

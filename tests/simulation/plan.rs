@@ -1,5 +1,7 @@
 //! What the world of one seed is like: its pipeline, its broker, its faults.
 
+use std::collections::BTreeSet;
+
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
@@ -31,6 +33,9 @@ pub(crate) struct Plan {
     pub reconfigures: bool,
     /// The cloud's acknowledgements overtake each other.
     pub acks_out_of_order: bool,
+    /// Devices measure at whole multiples of this only: times that coincide, and
+    /// sessions that just touch.
+    pub grain_ms: i64,
 }
 
 /// How the broker numbers its messages.
@@ -111,6 +116,7 @@ impl Plan {
             },
             reconfigures: rng.chance(3),
             acks_out_of_order: rng.chance(3),
+            grain_ms: as_ms(pick(&mut rng, &[1, 1, 50, 200])),
         }
     }
 
@@ -135,6 +141,15 @@ impl Plan {
     /// Evictions may happen.
     pub(crate) fn small_outbox(&self) -> bool {
         self.spec.outbox_bytes_max < 1 << 20
+    }
+
+    /// Stream and window of the sessions.
+    pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
+        let of = |stream: &StreamSpec| {
+            let windows = stream.windows.iter().filter(|window| matches!(window.kind, WindowKind::Session { .. }));
+            windows.map(|window| (stream.name.as_str().into(), window.name.as_str().into())).collect::<Vec<_>>()
+        };
+        self.spec.streams.iter().flat_map(of).collect()
     }
 
     /// Silence changes nothing that is persisted.
