@@ -1,6 +1,6 @@
 //! The end state at the cloud against the oracle.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tidegate::engine::outbox::LaneKind;
@@ -150,42 +150,25 @@ impl World {
         found.retain(|key, _| !oracle.reused.contains(key));
         let mut off = Vec::new();
         for (key, cell) in oracle.cells.iter().filter(|(key, _)| !oracle.reused.contains(key)) {
-            match found.remove(key) {
-                Some(record) => {
-                    let count = record["count"].as_u64().unwrap_or(u64::MAX);
-                    if count > cell.count {
-                        return Err(format!("more records than there were ({}): {record}", cell.count));
-                    }
-                    // A window that is open and not shown again on idle may lag behind.
-                    let settled = cell.fired || self.shows_on_idle(&key.0);
-                    if (settled || count == cell.count) && !agrees(record, cell) {
+            // A window that is open and not shown again on idle may lag behind.
+            let settled = cell.fired || self.shows_on_idle(&key.0);
+            let with_start = |start: &i64| (key.0.clone(), key.1.clone(), key.2.clone(), *start);
+            let standing = cell.absorbed.iter().filter_map(|start| found.remove(&with_start(start))).last();
+            // One evicted pane may be the reason of all that is wrong with one session.
+            match (found.remove(key), standing) {
+                (Some(record), _) if record["count"].as_u64().is_none_or(|count| count > cell.count) => {
+                    return Err(format!("more records than there were ({}): {record}", cell.count));
+                }
+                (_, Some(record)) if settled => off.push(format!("{record} should have been replaced: {cell:?}")),
+                (Some(record), _) => {
+                    if (settled || record["count"].as_u64() == Some(cell.count)) && !agrees(record, cell) {
                         off.push(format!("{record} should be {cell:?}"));
                     }
                 }
-                None if cell.fired || self.shows_on_idle(&key.0) => off.push(format!("{key:?} is missing: {cell:?}")),
-                None => (),
+                (None, _) if settled => off.push(format!("{key:?} is missing: {cell:?}")),
+                (None, _) => (),
             }
         }
-        // A session that was shown, grew, and has yet to be shown as it is.
-        for (key, cell) in oracle.cells.iter().filter(|(key, cell)| !cell.fired && !self.shows_on_idle(&key.0)) {
-            for start in &cell.absorbed {
-                found.remove(&(key.0.clone(), key.1.clone(), key.2.clone(), *start));
-            }
-        }
-        // Or its last pane was evicted.
-        let absorbed: BTreeSet<Key> = oracle
-            .cells
-            .iter()
-            .flat_map(|(key, cell)| {
-                cell.absorbed.iter().map(|start| (key.0.clone(), key.1.clone(), key.2.clone(), *start))
-            })
-            .collect();
-        for (key, record) in &found {
-            if absorbed.contains(key) {
-                off.push(format!("{key:?} should have been replaced: {record}"));
-            }
-        }
-        found.retain(|key, _| !absorbed.contains(key));
         match found.first_key_value() {
             Some((key, record)) => Err(format!("{key:?} should not be: {record}")),
             None => Ok(off),
