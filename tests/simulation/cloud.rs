@@ -226,6 +226,12 @@ impl Cloud {
         *self.kinds.entry("that replace others".to_owned()).or_default() +=
             u64::from(record["replaces"].as_array().is_some_and(|ids| !ids.is_empty()));
         let revision = record["rev"].as_u64().ok_or("no revision")?;
+        let mut replaced = record["replaces"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if let Some(id) = replaced.find(|id| self.revisions.get(*id).is_some_and(|before| *before >= revision)) {
+            let start = id.rsplit('/').next().and_then(|start| start.parse::<i64>().ok());
+            let what = format!("revision {revision} is not higher than that of {id}, which it replaces");
+            self.clashes.insert((text("stream"), text("window"), text("key"), start.unwrap_or(i64::MIN)), what);
+        }
         match self.revisions.insert(text("id"), revision) {
             Some(before) if revision <= before => {
                 self.note_clash(record, format!("revision {before} came before revision {revision}"))

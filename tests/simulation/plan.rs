@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     /// Devices measure at whole multiples of this only: times that coincide, and
     /// sessions that just touch.
     pub grain_ms: i64,
+    /// Every second device of a stream with a common minimum is behind by this.
+    pub lag_ms: i64,
 }
 
 /// How the broker numbers its messages.
@@ -117,6 +119,7 @@ impl Plan {
             reconfigures: rng.chance(3),
             acks_out_of_order: rng.chance(3),
             grain_ms: as_ms(pick(&mut rng, &[1, 1, 50, 200])),
+            lag_ms: as_ms(pick(&mut rng, &[0, 4_000, 20_000])),
         }
     }
 
