@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tidegate::engine::outbox::LaneKind;
-use tidegate::engine::spec::OnIdle;
+use tidegate::engine::spec::{OnIdle, Resume, Scope};
 
 use super::oracle::{Cell, Key, Oracle, late_form};
 use super::process::World;
@@ -13,6 +13,10 @@ impl World {
     /// Everything that has to hold once all has arrived.
     pub(crate) fn check_end(&mut self) -> Result<(), String> {
         let oracle = self.log.oracle(&self.plan.spec);
+        self.count_sessions(&oracle);
+        if let Some((key, what)) = self.cloud.clashes.iter().find(|(key, _)| !oracle.reused.contains(key)) {
+            return Err(format!("{key:?}: {what}"));
+        }
         self.check_streams(&oracle)?;
         let evicted = self.check_lanes()?;
         let off = self.check_panes(&oracle)?;
@@ -27,6 +31,22 @@ impl World {
             _ => (),
         }
         self.check_late(&oracle, evicted.get("late").copied().unwrap_or(0))
+    }
+
+    fn count_sessions(&mut self, oracle: &Oracle) {
+        let grown = |cell: &&Cell| !cell.absorbed.is_empty();
+        self.trace.count(
+            "sessions that took in others or an earlier start",
+            oracle.cells.values().filter(grown).count() as u64,
+        );
+        if !oracle.reused.is_empty() {
+            self.trace.count("ids that two sessions had", oracle.reused.len() as u64);
+        }
+        let is_under =
+            |scope| self.plan.spec.streams.iter().filter(|stream| stream.watermark.scope == scope).count() as u64;
+        let (hold, catch_up) = (is_under(Scope::Stream(Resume::Hold)), is_under(Scope::Stream(Resume::CatchUp)));
+        self.trace.count("streams whose watermark waits for all", hold);
+        self.trace.count("streams whose watermark waits for those that caught up", catch_up);
     }
 
     /// For the proof that the checks had something to check.
@@ -126,22 +146,27 @@ impl World {
                 return Err(format!("two ids for one window: {record}"));
             }
         }
+        // Known and open: what the receiver has of two sessions under one id.
+        found.retain(|key, _| !oracle.reused.contains(key));
         let mut off = Vec::new();
-        for (key, cell) in &oracle.cells {
-            match found.remove(key) {
-                Some(record) => {
-                    let count = record["count"].as_u64().unwrap_or(u64::MAX);
-                    if count > cell.count {
-                        return Err(format!("more records than there were ({}): {record}", cell.count));
-                    }
-                    // A window that is open and not shown again on idle may lag behind.
-                    let settled = cell.fired || self.shows_on_idle(&key.0);
-                    if (settled || count == cell.count) && !agrees(record, cell) {
+        for (key, cell) in oracle.cells.iter().filter(|(key, _)| !oracle.reused.contains(key)) {
+            // A window that is open and not shown again on idle may lag behind.
+            let settled = cell.fired || self.shows_on_idle(&key.0);
+            let with_start = |start: &i64| (key.0.clone(), key.1.clone(), key.2.clone(), *start);
+            let standing = cell.absorbed.iter().filter_map(|start| found.remove(&with_start(start))).last();
+            // One evicted pane may be the reason of all that is wrong with one session.
+            match (found.remove(key), standing) {
+                (Some(record), _) if record["count"].as_u64().is_none_or(|count| count > cell.count) => {
+                    return Err(format!("more records than there were ({}): {record}", cell.count));
+                }
+                (_, Some(record)) if settled => off.push(format!("{record} should have been replaced: {cell:?}")),
+                (Some(record), _) => {
+                    if (settled || record["count"].as_u64() == Some(cell.count)) && !agrees(record, cell) {
                         off.push(format!("{record} should be {cell:?}"));
                     }
                 }
-                None if cell.fired || self.shows_on_idle(&key.0) => off.push(format!("{key:?} is missing: {cell:?}")),
-                None => (),
+                (None, _) if settled => off.push(format!("{key:?} is missing: {cell:?}")),
+                (None, _) => (),
             }
         }
         match found.first_key_value() {

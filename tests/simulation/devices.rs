@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use tidegate::engine::spec::{FieldsSpec, FormatSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
+use tidegate::engine::spec::{FieldsSpec, FormatSpec, Scope, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
 use tidegate::model::record::RejectReason;
 use tidegate::model::rng::Rng;
 
@@ -42,6 +42,8 @@ pub(crate) enum Item {
 struct Device {
     stream: usize,
     name: String,
+    /// Its readings are late by this.
+    lag_ms: i64,
     /// Keeps its readings until then.
     offline_until: i64,
     kept: Vec<i64>,
@@ -53,21 +55,24 @@ pub(crate) struct Fleet {
     devices: Vec<Device>,
     streams: Vec<StreamSpec>,
     next_uid: u64,
+    grain_ms: i64,
 }
 
 impl Fleet {
     pub(crate) fn new(plan: &Plan) -> Fleet {
         let names = ["d0", "d 1", "d%2", "dü3", "d\"4", "d.5"];
         let devices = (0..plan.spec.streams.len()).flat_map(|stream| {
-            names.iter().take(as_len(plan.devices)).map(move |name| Device {
+            let lags = matches!(plan.spec.streams[stream].watermark.scope, Scope::Stream(_));
+            names.iter().take(as_len(plan.devices)).enumerate().map(move |(index, name)| Device {
                 stream,
                 name: (*name).to_owned(),
+                lag_ms: if lags && index % 2 == 1 { plan.lag_ms } else { 0 },
                 offline_until: i64::MIN,
                 kept: Vec::new(),
                 last: None,
             })
         });
-        Fleet { devices: devices.collect(), streams: plan.spec.streams.clone(), next_uid: 0 }
+        Fleet { devices: devices.collect(), streams: plan.spec.streams.clone(), next_uid: 0, grain_ms: plan.grain_ms }
     }
 
     /// What some device sends now.
@@ -75,7 +80,7 @@ impl Fleet {
         let index = as_len(rng.below(self.devices.len() as u64));
         let device = &mut self.devices[index];
         if device.offline_until > wall {
-            device.kept.push(wall);
+            device.kept.push(wall - wall.rem_euclid(self.grain_ms));
             return Vec::new();
         }
         if !device.kept.is_empty() {
@@ -87,7 +92,10 @@ impl Fleet {
         let beyond = disorder + rng.below(6_000);
         let long_ago = rng.below(200_000);
         let (payload, items) = match rng.below(100) {
-            0..=59 => self.reading(rng, index, wall - as_ms(within)),
+            0..=59 => {
+                let at = wall - device.lag_ms - as_ms(within);
+                self.reading(rng, index, at)
+            }
             60..=69 => self.reading(rng, index, wall - as_ms(beyond)),
             70..=75 => self.reading(rng, index, wall - as_ms(long_ago)),
             76..=78 => self.wild(rng, index, wall),
@@ -180,6 +188,7 @@ impl Fleet {
     }
 
     fn reading(&self, rng: &mut Rng, index: usize, at: i64) -> (Vec<u8>, Rc<Vec<Item>>) {
+        let at = at - at.rem_euclid(self.grain_ms);
         let (text, item) = record(rng, &self.streams[self.devices[index].stream], at);
         (text.into_bytes(), Rc::new(vec![item]))
     }
@@ -192,7 +201,7 @@ impl Fleet {
                 return ("[7]".to_owned(), Item::Reject(RejectReason::WrongShape));
             }
             let at = wall - as_ms(rng.below(2_000));
-            record(rng, spec, at)
+            record(rng, spec, at - at.rem_euclid(self.grain_ms))
         }))
     }
 

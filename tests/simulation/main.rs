@@ -21,6 +21,7 @@ mod log;
 mod oracle;
 mod plan;
 mod process;
+mod sessions;
 mod world;
 
 use std::collections::BTreeMap;

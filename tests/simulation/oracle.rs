@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tidegate::engine::spec::{LatePolicy, PipelineSpec, Scope, StreamSpec, WindowKind};
+use tidegate::engine::spec::{LatePolicy, PipelineSpec, Resume, Scope, StreamSpec, WindowKind};
 use tidegate::model::record::RejectReason;
 
 use super::devices::Item;
 use super::log::Take;
+use super::sessions::Sessions;
 
 /// stream, window, device, start.
 pub(crate) type Key = (String, String, String, i64);
@@ -23,6 +24,8 @@ pub(crate) struct Cell {
     pub fields: BTreeMap<&'static str, Vec<f64>>,
     /// The watermark has passed its end.
     pub fired: bool,
+    /// Sessions: starts that this one had before, or that others had which are part of it.
+    pub absorbed: BTreeSet<i64>,
 }
 
 /// The books of one stream.
@@ -47,6 +50,10 @@ struct StreamState {
     newest: BTreeMap<String, i64>,
     watermarks: BTreeMap<String, i64>,
     devices: BTreeSet<String>,
+    /// Scope `stream`: the own watermarks of the devices that count.
+    members: BTreeMap<String, i64>,
+    /// Scope `stream`: those of all.
+    own: BTreeMap<String, i64>,
 }
 
 /// The truth.
@@ -55,7 +62,10 @@ pub(crate) struct Oracle {
     /// Late and future records; how often each.
     pub late: BTreeMap<String, u64>,
     pub books: Vec<Books>,
+    /// Ids that two sessions had, one after the other.
+    pub reused: BTreeSet<Key>,
     streams: Vec<StreamState>,
+    sessions: Sessions,
 }
 
 impl Oracle {
@@ -65,6 +75,8 @@ impl Oracle {
             cells: BTreeMap::new(),
             late: BTreeMap::new(),
             books: Vec::new(),
+            reused: BTreeSet::new(),
+            sessions: Sessions::default(),
             streams: spec.streams.iter().map(|_| StreamState::default()).collect(),
         };
         for (state, stream) in oracle.streams.iter_mut().zip(&spec.streams) {
@@ -75,6 +87,7 @@ impl Oracle {
         for take in takes {
             oracle.take(spec, take);
         }
+        (oracle.reused, oracle.cells) = core::mem::take(&mut oracle.sessions).end(core::mem::take(&mut oracle.cells));
         oracle.fire(spec);
         oracle.books = oracle.streams.iter().map(|state| state.books.clone()).collect();
         oracle
@@ -132,20 +145,30 @@ impl Oracle {
         for (place, window) in spec.windows.iter().enumerate() {
             let lateness = window.lateness.as_i64();
             let mut taken = false;
-            let covering = covering(window.kind, at);
-            for (start, end) in &covering {
+            let key = |start| (spec.name.as_str().into(), window.name.as_str().into(), record.device.into(), start);
+            let covering = match window.kind {
+                WindowKind::Session { gap } => {
+                    let alone = (at, at + gap.as_i64());
+                    if let Some(cell) = self.sessions.touch(&key(0), alone, lateness, watermark) {
+                        cell.add(record);
+                        taken = true;
+                    }
+                    vec![alone]
+                }
+                WindowKind::Tumbling { size, offset_ms } => covering(size.as_i64(), size.as_i64(), offset_ms, at),
+                WindowKind::Sliding { size, slide, offset_ms } => {
+                    covering(size.as_i64(), slide.as_i64(), offset_ms, at)
+                }
+            };
+            let fixed = !matches!(window.kind, WindowKind::Session { .. });
+            for (start, end) in covering.iter().filter(|_| fixed) {
                 if watermark.is_some_and(|watermark| watermark >= end - 1 + lateness) {
                     continue;
                 }
                 taken = true;
-                let key = (spec.name.as_str().into(), window.name.as_str().into(), record.device.into(), *start);
-                let cell = self.cells.entry(key).or_default();
+                let cell = self.cells.entry(key(*start)).or_default();
                 cell.end = *end;
-                cell.count += 1;
-                cell.receive_time |= record.at.is_none();
-                for (name, value) in record.values {
-                    cell.fields.entry(name).or_default().push(*value);
-                }
+                cell.add(record);
             }
             let late = watermark.filter(|watermark| !covering.is_empty() || at + lateness <= *watermark);
             match late {
@@ -163,8 +186,13 @@ impl Oracle {
         let newest = state.newest.entry(record.device.to_owned()).or_insert(at);
         *newest = at.max(*newest);
         let reached = at - spec.watermark.disorder.as_i64() - 1;
-        let highest = state.watermarks.entry(scope).or_insert(reached);
-        *highest = reached.max(*highest);
+        match spec.watermark.scope {
+            Scope::Stream(resume) => state.join(record.device, reached, resume),
+            Scope::Device | Scope::Shared => {
+                let highest = state.watermarks.entry(scope).or_insert(reached);
+                *highest = reached.max(*highest);
+            }
+        }
     }
 
     fn note_late(&mut self, spec: &StreamSpec, window: &str, record: &Record<'_>, reason: &str, lag: i128) {
@@ -188,15 +216,10 @@ impl Oracle {
 }
 
 /// Every window that holds `at`, by trying them all.
-fn covering(kind: WindowKind, at: i64) -> Vec<(i64, i64)> {
-    let (size, slide, offset_ms) = match kind {
-        WindowKind::Tumbling { size, offset_ms } => (size, size, offset_ms),
-        WindowKind::Sliding { size, slide, offset_ms } => (size, slide, offset_ms),
-        WindowKind::Session { .. } => unreachable!("the plan makes none: tests/conformance.rs has them"),
-    };
-    let newest = at - (at - offset_ms).rem_euclid(slide.as_i64());
-    let starts = (0..).map(|back| newest - back * slide.as_i64());
-    starts.take_while(|start| at < start + size.as_i64()).map(|start| (start, start + size.as_i64())).collect()
+fn covering(size: i64, slide: i64, offset_ms: i64, at: i64) -> Vec<(i64, i64)> {
+    let newest = at - (at - offset_ms).rem_euclid(slide);
+    let starts = (0..).map(|back| newest - back * slide);
+    starts.take_while(|start| at < start + size).map(|start| (start, start + size)).collect()
 }
 
 /// A late record as the receiver has it, in the form of [`Oracle::late`].
@@ -218,7 +241,30 @@ struct Record<'a> {
     values: &'a BTreeMap<&'static str, f64>,
 }
 
+impl Cell {
+    fn add(&mut self, record: &Record<'_>) {
+        self.count += 1;
+        self.receive_time |= record.at.is_none();
+        for (name, value) in record.values {
+            self.fields.entry(name).or_default().push(*value);
+        }
+    }
+}
+
 impl StreamState {
+    /// Scope `stream`: a record of `device` brings its own watermark to `reached`. The
+    /// common one waits for the slowest of the devices that count.
+    fn join(&mut self, device: &str, reached: i64, resume: Resume) {
+        let own = self.own.get(device).map_or(reached, |own| reached.max(*own));
+        self.own.insert(device.to_owned(), own);
+        let before = self.watermarks.get("").copied().unwrap_or(i64::MIN);
+        if resume == Resume::Hold || own >= before {
+            self.members.insert(device.to_owned(), own);
+        }
+        let slowest = self.members.values().min().copied().unwrap_or(before);
+        self.watermarks.insert(String::new(), before.max(slowest));
+    }
+
     fn reject(&mut self, reason: RejectReason) {
         self.books.received += 1;
         *self.books.rejected.entry(reason.as_str()).or_default() += 1;
@@ -229,7 +275,6 @@ impl StreamState {
 fn scope_of(spec: &StreamSpec, device: &str) -> String {
     match spec.watermark.scope {
         Scope::Device => device.to_owned(),
-        Scope::Shared => String::new(),
-        Scope::Stream(_) => unreachable!("the plan makes none: tests/conformance.rs has them"),
+        Scope::Shared | Scope::Stream(_) => String::new(),
     }
 }

@@ -1,10 +1,12 @@
 //! What the world of one seed is like: its pipeline, its broker, its faults.
 
+use std::collections::BTreeSet;
+
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeFallback, TimeFormat,
-    TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope, StreamSpec, TimeFallback,
+    TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
@@ -31,6 +33,11 @@ pub(crate) struct Plan {
     pub reconfigures: bool,
     /// The cloud's acknowledgements overtake each other.
     pub acks_out_of_order: bool,
+    /// Devices measure at whole multiples of this only: times that coincide, and
+    /// sessions that just touch.
+    pub grain_ms: i64,
+    /// Every second device of a stream with a common minimum is behind by this.
+    pub lag_ms: i64,
 }
 
 /// How the broker numbers its messages.
@@ -111,6 +118,8 @@ impl Plan {
             },
             reconfigures: rng.chance(3),
             acks_out_of_order: rng.chance(3),
+            grain_ms: as_ms(pick(&mut rng, &[1, 1, 50, 200])),
+            lag_ms: as_ms(pick(&mut rng, &[0, 4_000, 20_000])),
         }
     }
 
@@ -137,6 +146,15 @@ impl Plan {
         self.spec.outbox_bytes_max < 1 << 20
     }
 
+    /// Stream and window of the sessions.
+    pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
+        let of = |stream: &StreamSpec| {
+            let windows = stream.windows.iter().filter(|window| matches!(window.kind, WindowKind::Session { .. }));
+            windows.map(|window| (stream.name.as_str().into(), window.name.as_str().into())).collect::<Vec<_>>()
+        };
+        self.spec.streams.iter().flat_map(of).collect()
+    }
+
     /// Silence changes nothing that is persisted.
     pub(crate) fn never_idle(&self) -> bool {
         self.spec.streams.iter().all(|stream| stream.watermark.idle_timeout.is_none())
@@ -148,6 +166,7 @@ fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
     let named = || vec![(name("v"), "/v".to_owned()), (name("a"), "/a".to_owned())];
     let windows = rng.between(1, 3);
     let idle = pick(rng, &[0, 400, 3_000]);
+    let idle_timeout = (idle_allowed && idle > 0).then(|| Span::from_millis(idle));
     StreamSpec {
         name: name(&format!("stream{index}")),
         device: DeviceTemplate::parse("{device}", &topic).expect("a valid template"),
@@ -156,14 +175,25 @@ fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
         time: time(rng),
         watermark: WatermarkSpec {
             disorder: Span::from_millis(pick(rng, &[0, 50, 500, 3_000])),
-            idle_timeout: (idle_allowed && idle > 0).then(|| Span::from_millis(idle)),
-            scope: if rng.chance(3) { Scope::Shared } else { Scope::Device },
+            idle_timeout,
+            scope: scope(rng, idle_timeout.is_none()),
         },
         on_idle: if rng.chance(3) { OnIdle::Hold } else { OnIdle::Emit },
         max_future: (!rng.chance(5)).then(|| Span::from_millis(pick(rng, &[0, 2_000, 300_000]))),
         min_time: (!rng.chance(3)).then(|| EventTime::from_millis(MIN_TIME_MS)),
         devices_max: if rng.chance(6) { 2 } else { 100 },
         windows: (0..windows).map(|window| self::window(rng, window)).collect(),
+    }
+}
+
+/// Scope `stream` only where nobody is ever idle: the oracle does not know the
+/// moment at which a silence was noticed.
+fn scope(rng: &mut Rng, never_idle: bool) -> Scope {
+    match rng.below(6) {
+        0 | 1 => Scope::Shared,
+        2 if never_idle => Scope::Stream(Resume::Hold),
+        3 if never_idle => Scope::Stream(Resume::CatchUp),
+        _ => Scope::Device,
     }
 }
 
@@ -186,9 +216,12 @@ fn window(rng: &mut Rng, index: u64) -> WindowSpec {
     let offset_ms = if rng.chance(2) { 0 } else { as_ms(rng.below(step)) - as_ms(step / 2) };
     let (size, slide) = (Span::from_millis(size), Span::from_millis(step));
     let sliding = slide != size;
+    let gap = Span::from_millis(pick(rng, &[50, 400, 2_000, 10_000]));
     WindowSpec {
         name: name(&format!("w{index}")),
-        kind: if sliding {
+        kind: if rng.chance(4) {
+            WindowKind::Session { gap }
+        } else if sliding {
             WindowKind::Sliding { size, slide, offset_ms }
         } else {
             WindowKind::Tumbling { size, offset_ms }
