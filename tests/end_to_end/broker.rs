@@ -20,6 +20,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -180,10 +181,23 @@ fn program() -> &'static str {
     if Path::new("/usr/sbin/mosquitto").exists() { "/usr/sbin/mosquitto" } else { "mosquitto" }
 }
 
-/// A port that nothing listens on at this moment.
+/// A port that nothing listens on at this moment, below those that the kernel gives
+/// to outgoing connections (32,768 and up): while a broker is down, one of those could
+/// take its port, even one to that very port, and the broker could not come back.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");
-    listener.local_addr().expect("a bound socket has an address").port()
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    // Programs that run side by side begin at different places.
+    let begin = std::process::id().wrapping_mul(2_654_435_761);
+    for _ in 0..COUNT {
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(FIRST + begin.wrapping_add(turn) % COUNT).expect("below 30,000");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("loopback has no free port below 30,000");
 }
 
 /// Whether an MQTT server answers a CONNECT on this port, be it with a refusal.
