@@ -46,8 +46,8 @@
 //!    *(`tests/decode`; `tests/end_to_end`: garbage)*
 //! 7. The books balance at all times. *(`tests/simulation` after every step)*
 //! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` and
-//!    `agent/uplink/mqtt.rs` name the MQTT client; only `engine/snapshot.rs` and
-//!    what it calls lays out persisted bytes; clocks are read in `agent/clock.rs`
+//!    `agent/uplink/mqtt.rs` name the MQTT client; only the engine lays out
+//!    persisted bytes, from `engine/snapshot.rs` on; clocks are read in `agent/clock.rs`
 //!    alone. *(`tests/architecture`)*
 //!
 //! What is deliberately absent: an async engine, a lock around engine state, an

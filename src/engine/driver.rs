@@ -279,8 +279,8 @@ fn restore(pipeline: PipelineSpec, loaded: Loaded, now: Now) -> (Engine, bool) {
     let mut engine = restored.unwrap_or_else(|| Engine::new(pipeline.clone()));
     if !fresh {
         for (number, page) in loaded.pages.iter().enumerate() {
-            // Applied to a copy of nothing: a page that fails half-way leaves the
-            // engine unusable, so the pages before it are read again without it.
+            // A page that fails half-way leaves the engine unusable: then snapshot and
+            // pages are read again, up to the one before it.
             if engine.apply_page(page).is_err() {
                 damage.push(format!("page {number} of {} cannot be read", loaded.pages.len()));
                 engine = replay(&pipeline, loaded.snapshot.as_deref(), &loaded.pages[..number]);

@@ -1,11 +1,13 @@
-//! Persisted bytes: the only place that knows their layout. Versioned; every
-//! version that was ever released has a fixture in tests/fixtures/state.
+//! Persisted bytes: the layout of streams, devices and panes; `checkpoint.rs` and
+//! `restore.rs` put the parts together, and each part of the engine writes its own
+//! numbers. Versioned; every version that was ever released has a fixture in
+//! tests/fixtures/state.
 //!
 //! ```text
 //! snapshot: version | meta | redelivery | outbox | n × (definition | section) | fences?
 //! page:     version | meta | redelivery changes | outbox log | n × (0 | 1 section)
 //!
-//! meta:       epoch from which on windows may lack records
+//! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
 //! section:    new fields | new devices | shared watermark | books |
 //!             removed panes | n × (device | watermark | newest | idle | idle in | n × pane)

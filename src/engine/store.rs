@@ -2,7 +2,7 @@
 //!
 //! A store keeps the newest complete snapshot and the pages that were committed
 //! after it, in order, without holes. What the bytes mean is known to
-//! `engine/snapshot.rs` alone.
+//! `engine/checkpoint.rs` and `engine/restore.rs` alone.
 
 /// Durable storage of the engine's state. One owner, synchronous calls.
 pub trait Store {

@@ -1,5 +1,5 @@
 //! The alphabet of persisted bytes: LEB128 integers, little-endian floats,
-//! length-prefixed text. Layouts are in `snapshot.rs` and `outbox/row.rs`.
+//! length-prefixed text. Layouts are in `snapshot.rs`, `outbox/row.rs` and `outbox/state.rs`.
 //!
 //! Reading never panics and never allocates more than the input holds: every
 //! length is checked against what is left.

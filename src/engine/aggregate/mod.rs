@@ -22,7 +22,8 @@ use super::wire::{Damaged, Reader};
 pub trait Aggregate: Default {
     /// Takes one finite value in, with its event time.
     fn add(&mut self, value: f64, at: EventTime);
-    /// Takes in everything that `other` took in. Associative and commutative.
+    /// Takes in everything that `other` took in. Associative and
+    /// commutative but for rounding.
     fn merge(&mut self, other: &Self);
     /// The result; `None` without any value, or when it exceeds a 64-bit float.
     fn finish(&self) -> Option<f64>;
