@@ -36,7 +36,8 @@
 //!    its consequences are durable; an outbox row goes only after its PUBACK.
 //!    *(`tests/simulation`, with the canary `AckBeforeCommit`; `tests/end_to_end`: 50 kills)*
 //! 3. Everything in memory is bounded by [`model::limits`]; full is a value with a
-//!    stated behaviour. *(`tests/simulation`: small outboxes)*
+//!    stated behaviour. *(`tests/simulation`: small outboxes; `tests/engine`: devices,
+//!    windows; `agent::engine_thread`: a store that takes nothing)*
 //! 4. [`EventTime`](model::time::EventTime), [`WallTime`](model::time::WallTime) and
 //!    [`ProcTime`](model::time::ProcTime) never mix; no persisted value is a
 //!    `ProcTime`. *(the type system; `tests/conformance`: restarted every seven lines)*
@@ -47,7 +48,7 @@
 //! 7. The books balance at all times. *(`tests/simulation` after every step)*
 //! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` and
 //!    `agent/uplink/mqtt.rs` name the MQTT client; only the engine lays out
-//!    persisted bytes, from `engine/snapshot.rs` on; clocks are read in `agent/clock.rs`
+//!    the bytes of its state, from `engine/snapshot.rs` on; clocks are read in `agent/clock.rs`
 //!    alone. *(`tests/architecture`)*
 //!
 //! What is deliberately absent: an async engine, a lock around engine state, an

@@ -47,6 +47,10 @@ const WALLS: &[(&str, &[&str], &str)] = &[
     ),
     ("engine", &["HashMap", "HashSet"], "their order could reach an output; use ordered maps"),
     ("cli", &["rumqttc", "sled::", "SystemTime"], "the outside world belongs to the agent"),
+    ("agent", &["engine::wire"], "only the engine lays out the bytes of its state"),
+    ("config", &["engine::wire"], "only the engine lays out the bytes of its state"),
+    ("fleet", &["engine::wire"], "only the engine lays out the bytes of its state"),
+    ("cli", &["engine::wire"], "only the engine lays out the bytes of its state"),
 ];
 
 /// A word, and the only places under src whose code may contain it.
