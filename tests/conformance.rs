@@ -17,19 +17,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tidegate::engine::aggregate::Kind;
+use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::driver::Driver;
-use tidegate::engine::encode::Encoding;
 use tidegate::engine::memory_store::MemorySlots;
 use tidegate::engine::outbox::row::{LateRow, PaneKind, PaneRow, PaneValues, RawValues, Row};
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope, StreamSpec, TimeSpec,
-    WatermarkSpec, WindowKind, WindowSpec,
+    FieldsSpec, FormatSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::engine::step::Event;
 use tidegate::model::ids::Name;
-use tidegate::model::record::{Record, TimeSource};
+use tidegate::model::record::Record;
 use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 
@@ -135,37 +133,24 @@ fn pipeline(config: &Value) -> Result<PipelineSpec, Verdict> {
     };
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("corpus/{device}").unwrap();
+    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let window = WindowSpec {
+        lateness: span(&config["allowed_lateness_ms"]),
+        aggregates: Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]),
+        ..WindowSpec::new(name("w"), kind)
+    };
     let stream = StreamSpec {
-        name: name("corpus"),
-        device: DeviceTemplate::parse("{device}", &topic).unwrap(),
-        topic,
         format: FormatSpec::Json(FieldsSpec::Named(vec![(name("value"), "/value".to_owned())])),
-        time: TimeSpec::Receive,
         watermark: WatermarkSpec {
-            disorder: span(&config["bound_ms"]),
             idle_timeout: config["idle_timeout_ms"].as_u64().map(Span::from_millis),
             scope,
+            ..WatermarkSpec::bounded(span(&config["bound_ms"]))
         },
-        on_idle: OnIdle::Hold,
-        max_future: None,
-        min_time: None,
         devices_max: 1_000,
-        windows: vec![WindowSpec {
-            name: name("w"),
-            kind,
-            lateness: span(&config["allowed_lateness_ms"]),
-            late: LatePolicy::SideOutput,
-            aggregates: vec![Kind::Count, Kind::Sum, Kind::Min, Kind::Max],
-        }],
+        windows: vec![window],
+        ..StreamSpec::new(name("corpus"), topic, device)
     };
-    Ok(PipelineSpec {
-        gateway: name("gw"),
-        topic_prefix: "tidegate".to_owned(),
-        encoding: Encoding::Json,
-        outbox_bytes_max: 1 << 30,
-        streams: vec![stream],
-        commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(60) },
-    })
+    Ok(PipelineSpec { outbox_bytes_max: 1 << 30, ..PipelineSpec::new(name("gw"), vec![stream]) })
 }
 
 type TestDriver = Driver<Ring<MemorySlots>>;
@@ -244,12 +229,9 @@ impl Run<'_> {
             self.driver.handle(now, Event::Tick);
         } else {
             let field = self.driver.engine_mut().field(0, "value").unwrap();
-            let record = Record {
-                device: line["device"].as_str().unwrap(),
-                at: EventTime::from_millis(line["event_ms"].as_i64().unwrap()),
-                source: TimeSource::Device,
-                values: &[(field, line["value"].as_f64().unwrap())],
-            };
+            let values = [(field, line["value"].as_f64().unwrap())];
+            let at = EventTime::from_millis(line["event_ms"].as_i64().unwrap());
+            let record = Record::new(line["device"].as_str().unwrap(), at, &values);
             self.driver.engine_mut().handle_record(now, 0, &record);
         }
         self.collect(cursor, step, now, "watermark");

@@ -1,7 +1,7 @@
 //! Persisted bytes of every released version can be read, and the layout does
 //! not change by accident.
 //!
-//! The fixtures are what version 1 writes for the first lines of the replay
+//! The fixtures are what each version writes for the first lines of the replay
 //! fixture. After a deliberate change: raise `STATE_VERSION`, keep the old files,
 //! and write new ones with `TIDEGATE_WRITE_FIXTURES=1 cargo test --test state`.
 

@@ -9,7 +9,7 @@ use crate::model::limits::{OPEN_COST_MAX, OPEN_WINDOWS_MAX};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Span};
 
-use super::aggregate::Kind;
+use super::aggregate::Aggregates;
 use super::devices::Device;
 use super::emit::{Emit, emit_late, emit_pane};
 use super::fire::{due_of, keep_buffer};
@@ -273,7 +273,7 @@ fn has_room(out: &Emit<'_>, device: &Device, record: &Record<'_>, spec: &WindowS
 /// Adds the record; without fields that are new to the pane when there is no room for
 /// more. Returns the number of those.
 #[inline]
-fn take_in(out: &mut Emit<'_>, pane: &mut Pane, record: &Record<'_>, aggregates: &[Kind]) -> u64 {
+fn take_in(out: &mut Emit<'_>, pane: &mut Pane, record: &Record<'_>, aggregates: &Aggregates) -> u64 {
     pane.dirty = true;
     let growth = pane.growth(record, aggregates.len());
     if growth > 0 && *out.open_cost + growth > OPEN_COST_MAX {

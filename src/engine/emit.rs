@@ -42,8 +42,8 @@ pub(super) fn emit_pane(
     let spec = &stream.windows[usize::from(pane.window)];
     let lane = match kind {
         _ if !out.uplink_up => LaneKind::Backlog,
-        PaneKind::OnTime | PaneKind::Idle => LaneKind::Live,
-        PaneKind::Late => LaneKind::Update,
+        PaneKind::OnTime | PaneKind::Idle | PaneKind::Early => LaneKind::Live,
+        PaneKind::Late | PaneKind::Final => LaneKind::Update,
     };
     let row = PaneRow {
         stream: stream.name.as_str(),
@@ -63,7 +63,7 @@ pub(super) fn emit_pane(
     let width = spec.aggregates.len();
     let results = shown.fields().map(|field| (name_of(fields, field), finish(shown.field(field, width))));
     out.outbox.push(lane, |bytes| {
-        write_pane(bytes, &row, &shown.replaces, &spec.aggregates, shown.present.count_ones(), results);
+        write_pane(bytes, &row, &shown.replaces, &spec.aggregates.kinds, shown.present.count_ones(), results);
     });
     if !out.repeat_revisions {
         pane.revision = pane.revision.saturating_add(1);

@@ -25,7 +25,7 @@ impl Stream {
                     self.fire_due(out, slot, watermark);
                 }
             }
-            Scope::Shared | Scope::Stream(_) => self.fire_shared(out),
+            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.fire_shared(out),
         }
     }
 

@@ -225,7 +225,7 @@ impl Engine {
                 continue;
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
-            stream.accept(&mut out, live, &Record { device: device.as_str(), at, source, values });
+            stream.accept(&mut out, live, &Record { source, ..Record::new(device.as_str(), at, values) });
         }
     }
 

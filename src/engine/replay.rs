@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::ids::FieldIx;
-use crate::model::record::{Record, TimeSource};
+use crate::model::record::Record;
 use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
 
 use super::Engine;
@@ -147,7 +147,7 @@ impl Replay {
             return Err(LineError("`device` needs `value` or `values`".to_owned()));
         }
         let at = EventTime::from_millis(event_ms);
-        let record = Record { device, at, source: TimeSource::Device, values: &self.values };
+        let record = Record::new(device, at, &self.values);
         self.engine.handle_record(self.now, stream, &record);
         Ok(())
     }

@@ -141,7 +141,7 @@ fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
     let windows = |spec: &StreamSpec| {
         spec.windows
             .iter()
-            .map(|window| (window.name.clone(), window.kind, window.lateness, window.aggregates.clone()))
+            .map(|window| (window.name.clone(), window.kind, window.key, window.lateness, window.aggregates.clone()))
             .collect::<Vec<_>>()
     };
     wanted.watermark.scope == stored.watermark.scope && windows(wanted) == windows(stored)
@@ -150,7 +150,7 @@ fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
 /// Where a stored window is among the wanted ones.
 fn window_target(stored: &StreamSpec, window: usize, wanted: &StreamSpec) -> Option<usize> {
     let old = &stored.windows[window];
-    wanted.windows.iter().position(|new| new.name == old.name && new.kind == old.kind)
+    wanted.windows.iter().position(|new| new.name == old.name && new.kind == old.kind && new.key == old.key)
 }
 
 /// Shuts the windows that would be opened a second time under the id of the first.
@@ -235,7 +235,7 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         Scope::Device => old.shared = Watermark::default(),
         Scope::Shared => _ = old.shared.raise(highest),
         // The members decide, from where the watermark stands.
-        Scope::Stream(_) => {}
+        Scope::Stream(_) | Scope::Group(_) => {}
     }
     renumber_fields(&mut old, &wanted);
     old.windows = books;

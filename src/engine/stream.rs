@@ -18,7 +18,7 @@ use super::fields::FieldTable;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::outbox::row::LateReason;
 use super::scope::Members;
-use super::spec::{OnIdle, Scope, StreamSpec};
+use super::spec::{OnIdle, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
 
@@ -140,12 +140,12 @@ impl Stream {
         }
         let device = self.devices.get_mut(slot);
         device.newest = device.newest.max(Some(record.at));
-        let disorder = self.spec.watermark.disorder;
+        let Strategy::Bounded { disorder } = self.spec.watermark.strategy else { return };
         let own_before = device.watermark;
         let rises = match self.spec.watermark.scope {
             Scope::Device => device.watermark.observe(record.at, disorder),
             Scope::Shared => self.shared.observe(record.at, disorder),
-            Scope::Stream(resume) => {
+            Scope::Stream(resume) | Scope::Group(resume) => {
                 device.watermark.observe(record.at, disorder);
                 let (own, was_idle) = (device.watermark, device.idle);
                 device.idle = false;
@@ -238,7 +238,7 @@ impl Stream {
     pub(super) fn watermark_of(&self, slot: u32) -> Watermark {
         match self.spec.watermark.scope {
             Scope::Device => self.devices.get(slot).watermark,
-            Scope::Shared | Scope::Stream(_) => self.shared,
+            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.shared,
         }
     }
 

@@ -19,12 +19,21 @@ pub enum TimeSource {
 pub struct Record<'a> {
     /// The device, verbatim.
     pub device: &'a str,
+    /// The label of its group; empty without one.
+    pub group: &'a str,
     /// Its event time.
     pub at: EventTime,
     /// Where `at` came from.
     pub source: TimeSource,
     /// Finite numbers by field; a field appears at most once.
     pub values: &'a [(FieldIx, f64)],
+}
+
+impl<'a> Record<'a> {
+    /// A reading with a time of its own, of a device in no group.
+    pub fn new(device: &'a str, at: EventTime, values: &'a [(FieldIx, f64)]) -> Record<'a> {
+        Record { device, group: "", at, source: TimeSource::Device, values }
+    }
 }
 
 /// Why a message or a record was rejected. Counted per stream and reason.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use process::{cpu_time, figure};
 use tidegate::engine::Engine;
 use tidegate::engine::step::Event;
-use tidegate::model::record::{Record, TimeSource};
+use tidegate::model::record::Record;
 use tidegate::model::rng::Rng;
 use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
 
@@ -85,7 +85,7 @@ impl Load {
             let (behind, value) = self.noise[self.drawn];
             let at = EventTime::from_millis(EPOCH_MS + i64::try_from(millis).unwrap() - behind);
             let values = [(field, value)];
-            let record = Record { device: &names[device], at, source: TimeSource::Device, values: &values };
+            let record = Record::new(&names[device], at, &values);
             self.engine.handle_record(now(millis), 0, &record);
             self.sent += 1;
             if self.sent.is_multiple_of(10_000) {

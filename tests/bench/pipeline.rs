@@ -1,10 +1,8 @@
 //! The pipeline that the engine's figures are about.
 
-use tidegate::engine::aggregate::Kind;
-use tidegate::engine::encode::Encoding;
+use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Scope, StreamSpec, TimeSpec, WatermarkSpec,
-    WindowKind, WindowSpec,
+    FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::time::Span;
@@ -14,36 +12,22 @@ use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 pub(crate) fn tumbling() -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("bench/{device}").unwrap();
+    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let kind = WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 };
     let window = WindowSpec {
-        name: name("10s"),
-        kind: WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 },
-        lateness: Span::ZERO,
-        late: LatePolicy::SideOutput,
-        aggregates: vec![Kind::Count, Kind::Sum, Kind::Min, Kind::Max],
+        aggregates: Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]),
+        ..WindowSpec::new(name("10s"), kind)
     };
     let stream = StreamSpec {
-        name: name("bench"),
-        device: DeviceTemplate::parse("{device}", &topic).unwrap(),
-        topic,
         format: FormatSpec::Json(FieldsSpec::Named(vec![(name("value"), "/value".to_owned())])),
-        time: TimeSpec::Receive,
         watermark: WatermarkSpec {
-            disorder: Span::from_secs(5),
             idle_timeout: Some(Span::from_secs(60)),
-            scope: Scope::Device,
+            ..WatermarkSpec::bounded(Span::from_secs(5))
         },
         on_idle: OnIdle::Emit,
         max_future: Some(Span::from_secs(300)),
-        min_time: None,
-        devices_max: 10_000,
         windows: vec![window],
+        ..StreamSpec::new(name("bench"), topic, device)
     };
-    PipelineSpec {
-        gateway: name("gw"),
-        topic_prefix: "tidegate".to_owned(),
-        encoding: Encoding::Json,
-        outbox_bytes_max: 64 << 20,
-        streams: vec![stream],
-        commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },
-    }
+    PipelineSpec { outbox_bytes_max: 64 << 20, ..PipelineSpec::new(name("gw"), vec![stream]) }
 }

@@ -11,7 +11,7 @@ use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, LatePolicy, OnIdle, Scope, TimeFallback, TimeFormat, TimeSpec, WindowKind,
+    FieldsSpec, FormatSpec, LatePolicy, OnIdle, Scope, Strategy, TimeFallback, TimeFormat, TimeSpec, WindowKind,
 };
 use tidegate::model::time::{EventTime, Span};
 
@@ -146,14 +146,17 @@ fn a_minimal_file_has_the_documented_defaults() {
             bad: TimeFallback::Reject,
         }
     );
-    assert_eq!((stream.watermark.disorder, stream.watermark.scope), (Span::from_secs(5), Scope::Device));
+    assert_eq!(
+        (stream.watermark.strategy.clone(), stream.watermark.scope),
+        (Strategy::Bounded { disorder: Span::from_secs(5) }, Scope::Device)
+    );
     assert_eq!(stream.watermark.idle_timeout, Some(Span::from_secs(60)));
     assert_eq!((stream.on_idle, stream.max_future), (OnIdle::Emit, Some(Span::from_secs(300))));
     assert_eq!((stream.min_time, stream.devices_max), (Some(EventTime::from_millis(946_684_800_000)), 10_000));
     let [window] = stream.windows.as_slice() else { panic!("one window") };
     assert_eq!(window.kind, WindowKind::Tumbling { size: Span::from_secs(60), offset_ms: 0 });
     assert_eq!((window.lateness, window.late), (Span::ZERO, LatePolicy::SideOutput));
-    assert_eq!(window.aggregates, Kind::ALL[..5], "count, sum, mean, min, max");
+    assert_eq!(window.aggregates.kinds, Kind::ALL[..5], "count, sum, mean, min, max");
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn a_full_file_says_what_it_says() {
     let [quarter, day] = climate.windows.as_slice() else { panic!("two windows") };
     assert_eq!(quarter.kind, WindowKind::Tumbling { size: Span::from_secs(900), offset_ms: -300_000 });
     assert_eq!((quarter.late, quarter.lateness), (LatePolicy::Drop, Span::from_secs(600)));
-    assert_eq!(quarter.aggregates, [Kind::Max, Kind::Count]);
+    assert_eq!(quarter.aggregates.kinds, [Kind::Max, Kind::Count]);
     assert_eq!(day.kind, WindowKind::Tumbling { size: Span::from_secs(86_400), offset_ms: 21_600_000 });
     assert_eq!((&boiler.time, boiler.min_time), (&TimeSpec::Receive, Some(EventTime::from_millis(1_577_836_800_000))));
 }

@@ -8,13 +8,11 @@ mod times;
 use serde_json::Value;
 use tidegate::engine::decode::{DecodedTime, decoder};
 use tidegate::engine::fields::FieldTable;
-use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, OnIdle, Scope, StreamSpec, TimeFallback, TimeFormat, TimeSpec, WatermarkSpec,
-};
+use tidegate::engine::spec::{FieldsSpec, FormatSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
 use tidegate::model::ids::Name;
 use tidegate::model::limits::{FIELDS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 use tidegate::model::record::RejectReason::{self, *};
-use tidegate::model::time::{EventTime, Span};
+use tidegate::model::time::EventTime;
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 
 // --- one helper for everything ---------------------------------------------
@@ -24,18 +22,12 @@ type Plain = (Option<i64>, Vec<(String, f64)>, u32);
 
 fn stream(fields: FieldsSpec, time: TimeSpec) -> StreamSpec {
     let topic = TopicPattern::parse("devices/{device}/t").unwrap();
+    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
     StreamSpec {
-        name: Name::new("s").unwrap(),
-        device: DeviceTemplate::parse("{device}", &topic).unwrap(),
-        topic,
         format: FormatSpec::Json(fields),
         time,
-        watermark: WatermarkSpec { disorder: Span::ZERO, idle_timeout: None, scope: Scope::Device },
-        on_idle: OnIdle::Hold,
-        max_future: None,
         min_time: Some(EventTime::from_millis(946_684_800_000)),
-        devices_max: 10,
-        windows: Vec::new(),
+        ..StreamSpec::new(Name::new("s").unwrap(), topic, device)
     }
 }
 

@@ -8,13 +8,10 @@ use tidegate::agent::clock::SystemClock;
 use tidegate::agent::engine_thread::Engine;
 use tidegate::agent::{control, supervise};
 use tidegate::config::boot::{Config, StorageSpec};
-use tidegate::engine::encode::Encoding;
-use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, OnIdle, PipelineSpec, Scope, StreamSpec, TimeSpec, WatermarkSpec,
-};
+use tidegate::engine::spec::{PipelineSpec, StreamSpec};
 use tidegate::engine::step::{Effect, Event};
 use tidegate::model::ids::Name;
-use tidegate::model::time::{Now, ProcTime, Span};
+use tidegate::model::time::{Now, ProcTime};
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 use tokio::sync::oneshot;
 
@@ -25,27 +22,9 @@ use crate::task::{broker_spec, wait_until};
 
 fn pipeline() -> PipelineSpec {
     let topic = TopicPattern::parse("d/{device}").expect("valid");
-    let stream = StreamSpec {
-        name: Name::new("s").expect("valid"),
-        device: DeviceTemplate::parse("{device}", &topic).expect("valid"),
-        topic,
-        format: FormatSpec::Json(FieldsSpec::All),
-        time: TimeSpec::Receive,
-        watermark: WatermarkSpec { disorder: Span::ZERO, idle_timeout: None, scope: Scope::Device },
-        on_idle: OnIdle::Hold,
-        max_future: None,
-        min_time: None,
-        devices_max: 10,
-        windows: Vec::new(),
-    };
-    PipelineSpec {
-        gateway: Name::new("gw 1").expect("valid"),
-        topic_prefix: "t".into(),
-        encoding: Encoding::Json,
-        outbox_bytes_max: 1 << 20,
-        streams: vec![stream],
-        commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(60) },
-    }
+    let device = DeviceTemplate::parse("{device}", &topic).expect("valid");
+    let stream = StreamSpec::new(Name::new("s").expect("valid"), topic, device);
+    PipelineSpec { topic_prefix: "t".into(), ..PipelineSpec::new(Name::new("gw 1").expect("valid"), vec![stream]) }
 }
 
 struct Agent {

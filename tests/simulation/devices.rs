@@ -87,7 +87,7 @@ impl Fleet {
             let kept = core::mem::take(&mut device.kept);
             return self.backlog(rng, index, &kept);
         }
-        let disorder = self.streams[device.stream].watermark.disorder.as_millis();
+        let disorder = self.streams[device.stream].watermark.strategy.longest_wait().as_millis();
         let within = rng.between(0, disorder);
         let beyond = disorder + rng.below(6_000);
         let long_ago = rng.below(200_000);

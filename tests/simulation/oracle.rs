@@ -185,9 +185,9 @@ impl Oracle {
         let state = &mut self.streams[index];
         let newest = state.newest.entry(record.device.to_owned()).or_insert(at);
         *newest = at.max(*newest);
-        let reached = at - spec.watermark.disorder.as_i64() - 1;
+        let reached = at - spec.watermark.strategy.longest_wait().as_i64() - 1;
         match spec.watermark.scope {
-            Scope::Stream(resume) => state.join(record.device, reached, resume),
+            Scope::Stream(resume) | Scope::Group(resume) => state.join(record.device, reached, resume),
             Scope::Device | Scope::Shared => {
                 let highest = state.watermarks.entry(scope).or_insert(reached);
                 *highest = reached.max(*highest);
@@ -275,6 +275,6 @@ impl StreamState {
 fn scope_of(spec: &StreamSpec, device: &str) -> String {
     match spec.watermark.scope {
         Scope::Device => device.to_owned(),
-        Scope::Shared | Scope::Stream(_) => String::new(),
+        Scope::Shared | Scope::Stream(_) | Scope::Group(_) => String::new(),
     }
 }

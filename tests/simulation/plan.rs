@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidegate::engine::aggregate::Kind;
+use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
     CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope, StreamSpec, TimeFallback,
@@ -167,23 +167,23 @@ fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
     let windows = rng.between(1, 3);
     let idle = pick(rng, &[0, 400, 3_000]);
     let idle_timeout = (idle_allowed && idle > 0).then(|| Span::from_millis(idle));
-    StreamSpec {
-        name: name(&format!("stream{index}")),
-        device: DeviceTemplate::parse("{device}", &topic).expect("a valid template"),
-        topic,
+    let device = DeviceTemplate::parse("{device}", &topic).expect("a valid template");
+    let mut spec = StreamSpec {
         format: FormatSpec::Json(if rng.chance(3) { FieldsSpec::All } else { FieldsSpec::Named(named()) }),
         time: time(rng),
         watermark: WatermarkSpec {
-            disorder: Span::from_millis(pick(rng, &[0, 50, 500, 3_000])),
             idle_timeout,
-            scope: scope(rng, idle_timeout.is_none()),
+            ..WatermarkSpec::bounded(Span::from_millis(pick(rng, &[0, 50, 500, 3_000])))
         },
         on_idle: if rng.chance(3) { OnIdle::Hold } else { OnIdle::Emit },
         max_future: (!rng.chance(5)).then(|| Span::from_millis(pick(rng, &[0, 2_000, 300_000]))),
         min_time: (!rng.chance(3)).then(|| EventTime::from_millis(MIN_TIME_MS)),
         devices_max: if rng.chance(6) { 2 } else { 100 },
-        windows: (0..windows).map(|window| self::window(rng, window)).collect(),
-    }
+        ..StreamSpec::new(name(&format!("stream{index}")), topic, device)
+    };
+    spec.watermark.scope = scope(rng, idle_timeout.is_none());
+    spec.windows = (0..windows).map(|window| self::window(rng, window)).collect();
+    spec
 }
 
 /// Scope `stream` only where nobody is ever idle: the oracle does not know the
@@ -217,18 +217,18 @@ fn window(rng: &mut Rng, index: u64) -> WindowSpec {
     let (size, slide) = (Span::from_millis(size), Span::from_millis(step));
     let sliding = slide != size;
     let gap = Span::from_millis(pick(rng, &[50, 400, 2_000, 10_000]));
+    let kind = if rng.chance(4) {
+        WindowKind::Session { gap }
+    } else if sliding {
+        WindowKind::Sliding { size, slide, offset_ms }
+    } else {
+        WindowKind::Tumbling { size, offset_ms }
+    };
     WindowSpec {
-        name: name(&format!("w{index}")),
-        kind: if rng.chance(4) {
-            WindowKind::Session { gap }
-        } else if sliding {
-            WindowKind::Sliding { size, slide, offset_ms }
-        } else {
-            WindowKind::Tumbling { size, offset_ms }
-        },
         lateness: Span::from_millis(pick(rng, &[0, 300, 2_000, 10_000])),
         late: if rng.chance(5) { LatePolicy::Drop } else { LatePolicy::SideOutput },
-        aggregates: vec![Kind::Count, Kind::Sum, Kind::Mean, Kind::Min, Kind::Max],
+        aggregates: Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Mean, Kind::Min, Kind::Max]),
+        ..WindowSpec::new(name(&format!("w{index}")), kind)
     }
 }
 

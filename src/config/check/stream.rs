@@ -66,17 +66,15 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let devices_max = devices_max(table, report);
     let windows = window::check_all(table, disorder, report);
     Some(StreamSpec {
-        name: stream_name?,
-        topic: topic?,
-        device: device?,
         format: format?(fields?),
         time: time?,
-        watermark: WatermarkSpec { disorder: disorder?, idle_timeout: idle_timeout?, scope: scope? },
+        watermark: WatermarkSpec { idle_timeout: idle_timeout?, scope: scope?, ..WatermarkSpec::bounded(disorder?) },
         on_idle: on_idle?,
         max_future: max_future?,
         min_time: min_time?,
         devices_max: devices_max?,
         windows: windows?,
+        ..StreamSpec::new(stream_name?, topic?, device?)
     })
 }
 

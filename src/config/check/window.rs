@@ -1,7 +1,7 @@
 //! `[[streams.windows]]`.
 
 use crate::config::problem::{Report, Wrong, nearest};
-use crate::engine::aggregate::Kind;
+use crate::engine::aggregate::{Aggregates, Kind};
 use crate::engine::spec::{LatePolicy, WindowKind, WindowSpec};
 use crate::model::limits::{OPEN_WINDOWS_MAX, SLIDES_MAX, SPAN_MAX, WINDOW_SIZE_MAX, WINDOWS_MAX};
 use crate::model::time::Span;
@@ -40,7 +40,8 @@ fn window(table: &Table<'_>, report: &mut Report) -> Option<WindowSpec> {
     let lateness = table.parsed("lateness", scalar::DURATION, report, |text| scalar::span(text, Span::ZERO..=SPAN_MAX));
     let late = table.choice("late", &[("side_output", LatePolicy::SideOutput), ("drop", LatePolicy::Drop)], report);
     let aggregates = aggregates(table, report);
-    Some(WindowSpec { name: name?, kind: kind?, lateness: lateness?, late: late?, aggregates: aggregates? })
+    let aggregates = Aggregates { kinds: aggregates? };
+    Some(WindowSpec { lateness: lateness?, late: late?, aggregates, ..WindowSpec::new(name?, kind?) })
 }
 
 /// Which keys are there says which kind it is.

@@ -115,6 +115,43 @@ aggregates! {
     Stddev, stddev, "stddev";
 }
 
+/// What is computed for every field of a window, in this order.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Aggregates {
+    /// Not empty in a checked configuration; no kind appears twice.
+    pub kinds: Vec<Kind>,
+}
+
+impl Aggregates {
+    /// These kinds.
+    pub fn of(kinds: &[Kind]) -> Aggregates {
+        Aggregates { kinds: kinds.to_vec() }
+    }
+
+    /// Number of kinds.
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// True without any.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Accumulators of one field that have seen nothing.
+    pub fn start(&self) -> impl Iterator<Item = Accumulator> {
+        self.kinds.iter().map(|kind| kind.start())
+    }
+
+    /// Reads the accumulator at `place`.
+    ///
+    /// # Errors
+    /// [`Damaged`] when the bytes are cut short.
+    pub fn read(&self, place: usize, reader: &mut Reader<'_>) -> Result<Accumulator, Damaged> {
+        self.kinds[place].read(reader)
+    }
+}
+
 impl Kind {
     /// The kind of that name.
     pub fn parse(word: &str) -> Option<Kind> {

@@ -1,15 +1,12 @@
 //! What the simulator found, small enough to read.
 
 use super::*;
-use crate::engine::aggregate::Kind;
+use crate::engine::aggregate::{Aggregates, Kind};
 use crate::engine::memory_store::{MemorySlots, MemoryStore, memory_store};
 use crate::engine::outbox::LaneKind;
 use crate::engine::ring::slots::SlotKind;
 use crate::engine::ring::{Packing, Ring};
-use crate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, Scope, StreamSpec, TimeSpec, WatermarkSpec, WindowKind,
-    WindowSpec,
-};
+use crate::engine::spec::{CommitSpec, FieldsSpec, FormatSpec, Scope, StreamSpec, WindowKind, WindowSpec};
 use crate::engine::step::{DeliveryTag, Message};
 use crate::model::ids::Name;
 use crate::model::time::{ClockQuality, WallTime};
@@ -18,33 +15,14 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 fn pipeline() -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("s/{device}").unwrap();
-    let window = WindowSpec {
-        name: name("w"),
-        kind: WindowKind::Tumbling { size: Span::from_secs(60), offset_ms: 0 },
-        lateness: Span::ZERO,
-        late: LatePolicy::SideOutput,
-        aggregates: vec![Kind::Count],
-    };
-    let stream = StreamSpec {
-        name: name("s"),
-        device: DeviceTemplate::parse("{device}", &topic).unwrap(),
-        topic,
-        format: FormatSpec::Json(FieldsSpec::All),
-        time: TimeSpec::Receive,
-        watermark: WatermarkSpec { disorder: Span::ZERO, idle_timeout: None, scope: Scope::Device },
-        on_idle: OnIdle::Hold,
-        max_future: None,
-        min_time: None,
-        devices_max: 10,
-        windows: vec![window],
-    };
+    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let kind = WindowKind::Tumbling { size: Span::from_secs(60), offset_ms: 0 };
+    let windows = vec![WindowSpec { aggregates: Aggregates::of(&[Kind::Count]), ..WindowSpec::new(name("w"), kind) }];
+    let stream = StreamSpec { devices_max: 10, windows, ..StreamSpec::new(name("s"), topic, device) };
     PipelineSpec {
-        gateway: name("gw"),
-        topic_prefix: "tidegate".to_owned(),
-        encoding: crate::engine::encode::Encoding::Json,
         outbox_bytes_max: 1 << 20,
-        streams: vec![stream],
         commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_millis(150) },
+        ..PipelineSpec::new(name("gw"), vec![stream])
     }
 }
 

@@ -1,7 +1,7 @@
 //! The content of one open window of one device.
 
 use super::Interval;
-use crate::engine::aggregate::{Accumulator, Kind};
+use crate::engine::aggregate::{Accumulator, Aggregates};
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
 use crate::model::time::EventTime;
@@ -86,7 +86,7 @@ impl Pane {
 
     /// Takes a record in, but for the fields that are new. Returns their number.
     #[cold]
-    pub fn add_known(&mut self, record: &Record<'_>, aggregates: &[Kind]) -> u64 {
+    pub fn add_known(&mut self, record: &Record<'_>, aggregates: &Aggregates) -> u64 {
         let mut left_out = 0;
         for value in record.values {
             if self.present >> value.0.0 & 1 == 1 {
@@ -105,7 +105,7 @@ impl Pane {
 
     /// Takes a record in.
     #[inline]
-    pub fn add(&mut self, record: &Record<'_>, aggregates: &[Kind]) {
+    pub fn add(&mut self, record: &Record<'_>, aggregates: &Aggregates) {
         self.count += 1;
         self.unseen = true;
         self.receive_time |= record.source == TimeSource::Receive;
@@ -117,7 +117,7 @@ impl Pane {
     }
 
     #[inline]
-    fn field_mut(&mut self, field: FieldIx, aggregates: &[Kind]) -> &mut [Accumulator] {
+    fn field_mut(&mut self, field: FieldIx, aggregates: &Aggregates) -> &mut [Accumulator] {
         self.present |= 1_u64 << field.0;
         let first = usize::from(field.0) * aggregates.len();
         let past = first + aggregates.len();
@@ -129,10 +129,10 @@ impl Pane {
 
     /// Makes room up to `past`: fields are numbered as they first appear.
     #[cold]
-    pub fn grow(&mut self, past: usize, aggregates: &[Kind]) {
-        let missing = past - self.accumulators.len();
-        let kinds = aggregates.iter().cycle().take(missing);
-        self.accumulators.extend(kinds.map(|kind| kind.start()));
+    pub fn grow(&mut self, past: usize, aggregates: &Aggregates) {
+        while self.accumulators.len() < past {
+            self.accumulators.extend(aggregates.start());
+        }
     }
 
     /// The window.
@@ -150,7 +150,7 @@ impl Pane {
 
     /// Takes in everything that `other`, a later session of the same window definition,
     /// holds. The revision goes on from the higher one of both.
-    pub fn merge(&mut self, other: &Pane, aggregates: &[Kind]) {
+    pub fn merge(&mut self, other: &Pane, aggregates: &Aggregates) {
         self.count += other.count;
         self.unsettled += other.unsettled;
         self.revision = self.revision.max(other.revision);
@@ -171,12 +171,12 @@ impl Pane {
 
     /// The same records under other aggregates. One that was not computed before
     /// lacks them: then the pane is partial.
-    pub fn rearrange(&mut self, before: &[Kind], now: &[Kind]) {
+    pub fn rearrange(&mut self, before: &Aggregates, now: &Aggregates) {
         if before == now {
             return;
         }
         let old = core::mem::take(&mut self.accumulators);
-        let places: Vec<_> = now.iter().map(|kind| before.iter().position(|known| known == kind)).collect();
+        let places: Vec<_> = now.kinds.iter().map(|kind| before.kinds.iter().position(|known| known == kind)).collect();
         for field in self.fields() {
             let values = &old[usize::from(field.0) * before.len()..][..before.len()];
             for (accumulator, place) in self.field_mut(field, now).iter_mut().zip(&places) {
@@ -189,7 +189,7 @@ impl Pane {
     }
 
     /// Moves the fields to new places; one without a place is dropped.
-    pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &[Kind]) {
+    pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &Aggregates) {
         let old = core::mem::replace(self, Pane::open(self.window, self.interval(), self.partial, Vec::new()));
         for field in old.fields() {
             if let Some(place) = places.get(usize::from(field.0)).copied().flatten() {

@@ -1,0 +1,110 @@
+//! The stored form of one outbox record: self-contained and compact. Names are
+//! stored with the row, so that a record outlives the configuration that made it.
+//!
+//! ```text
+//! pane: 0 | stream | window | key | start | size | pane kind | flags | revision |
+//!       watermark? | count | replaced n, starts | aggregates n, tags | fields n, (name, n × f64)
+//! late: 1 | stream | window | key | event | received | reason | flags | lag |
+//!       fields n, (name, f64)
+//! gap:  2 | first seq | records | oldest ms | newest ms
+//! alarm:3 | at | code | text
+//! ```
+//!
+//! The JSON and CBOR forms are made from it when a batch is published.
+
+mod late;
+mod notice;
+mod pane;
+
+use crate::engine::wire::{Damaged, Reader};
+use crate::model::record::TimeSource;
+use crate::model::time::{ClockQuality, EventTime, WallTime};
+
+pub use late::{LateReason, LateRow, RawValues, write_late};
+pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
+pub use pane::{FieldResults, PaneKind, PaneRow, PaneValues, write_pane};
+
+/// Any row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Row<'a> {
+    /// See [`PaneRow`].
+    Pane(PaneRow<'a>, PaneValues<'a>),
+    /// See [`LateRow`].
+    Late(LateRow<'a>, RawValues<'a>),
+    /// See [`GapRow`].
+    Gap(GapRow),
+    /// See [`AlarmRow`].
+    Alarm(AlarmRow<'a>),
+}
+
+const TAG_PANE: u8 = 0;
+const TAG_LATE: u8 = 1;
+const TAG_GAP: u8 = 2;
+const TAG_ALARM: u8 = 3;
+
+const FLAG_RECEIVE_TIME: u8 = 1;
+const FLAG_PARTIAL: u8 = 2;
+const FLAG_UNSYNCED: u8 = 4;
+const FLAG_SUSPECT: u8 = 8;
+
+/// Reads any row.
+///
+/// # Errors
+/// [`Damaged`] when the bytes are not a whole row.
+pub fn read(bytes: &[u8]) -> Result<Row<'_>, Damaged> {
+    let mut reader = Reader::new(bytes);
+    let row = match reader.u8()? {
+        TAG_PANE => pane::read_pane(&mut reader)?,
+        TAG_LATE => late::read_late(&mut reader)?,
+        TAG_GAP => Row::Gap(GapRow {
+            first_seq: reader.u64()?,
+            records: reader.u64()?,
+            oldest: EventTime::from_millis(reader.i64()?),
+            newest: EventTime::from_millis(reader.i64()?),
+        }),
+        TAG_ALARM => {
+            Row::Alarm(AlarmRow { at: WallTime::from_millis(reader.i64()?), code: reader.str()?, text: reader.str()? })
+        }
+        _ => return Err(Damaged),
+    };
+    Ok(row)
+}
+
+impl Row<'_> {
+    /// The time that the row is about: a window's start, an event time.
+    pub fn time(&self) -> EventTime {
+        match self {
+            Row::Pane(row, _) => row.start,
+            Row::Late(row, _) => row.event,
+            Row::Gap(row) => row.oldest,
+            Row::Alarm(row) => row.at.as_event_time(),
+        }
+    }
+}
+
+fn flags(source: TimeSource, quality: ClockQuality, partial: bool) -> u8 {
+    let source = match source {
+        TimeSource::Device => 0,
+        TimeSource::Receive => FLAG_RECEIVE_TIME,
+    };
+    let quality = match quality {
+        ClockQuality::Synced => 0,
+        ClockQuality::Unsynced => FLAG_UNSYNCED,
+        ClockQuality::Suspect => FLAG_SUSPECT,
+    };
+    source | quality | if partial { FLAG_PARTIAL } else { 0 }
+}
+
+fn source_of(flags: u8) -> TimeSource {
+    if flags & FLAG_RECEIVE_TIME == 0 { TimeSource::Device } else { TimeSource::Receive }
+}
+
+fn quality_of(flags: u8) -> ClockQuality {
+    if flags & FLAG_UNSYNCED != 0 {
+        ClockQuality::Unsynced
+    } else if flags & FLAG_SUSPECT != 0 {
+        ClockQuality::Suspect
+    } else {
+        ClockQuality::Synced
+    }
+}

@@ -1,0 +1,211 @@
+//! One emission of one window.
+
+use super::{FLAG_PARTIAL, Row, TAG_PANE, flags, quality_of, source_of};
+use crate::engine::aggregate::Kind;
+use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_str, put_time, put_u64};
+use crate::model::record::TimeSource;
+use crate::model::time::{ClockQuality, EventTime, Span};
+
+/// Why a pane was emitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PaneKind {
+    /// The watermark passed the end of the window.
+    OnTime,
+    /// A record within allowed lateness changed a window that had fired.
+    Late,
+    /// The device fell idle; the window stays open.
+    Idle,
+    /// A look at an open window that has changed.
+    Early,
+    /// The window's state goes: nothing more will come.
+    Final,
+}
+
+/// One emission of one window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PaneRow<'a> {
+    /// Stream.
+    pub stream: &'a str,
+    /// Window definition.
+    pub window: &'a str,
+    /// Device.
+    pub key: &'a str,
+    /// First time of the window.
+    pub start: EventTime,
+    /// First time after it.
+    pub end: EventTime,
+    /// Why now.
+    pub pane: PaneKind,
+    /// Counts the emissions of this window from 0.
+    pub revision: u32,
+    /// The watermark at that moment.
+    pub watermark: Option<EventTime>,
+    /// Records in the window.
+    pub count: u64,
+    /// A record in it has no time of its own.
+    pub source: TimeSource,
+    /// Of the gateway's clock at that moment.
+    pub quality: ClockQuality,
+    /// Records may be missing.
+    pub partial: bool,
+}
+
+/// Results by field and aggregate, still in stored form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PaneValues<'a> {
+    replaced: u64,
+    replaces: &'a [u8],
+    kinds: &'a [u8],
+    fields: u64,
+    bytes: &'a [u8],
+}
+
+/// Appends a pane. `values`: one `f64` per field and aggregate, NaN where there
+/// is no result.
+pub fn write_pane<'n, V: Iterator<Item = f64>>(
+    out: &mut Vec<u8>,
+    row: &PaneRow<'_>,
+    replaces: &[EventTime],
+    aggregates: &[Kind],
+    field_count: u32,
+    fields: impl Iterator<Item = (&'n str, V)>,
+) {
+    out.push(TAG_PANE);
+    put_str(out, row.stream);
+    put_str(out, row.window);
+    put_str(out, row.key);
+    put_i64(out, row.start.as_millis());
+    put_u64(out, row.start.lag_behind(row.end).as_millis());
+    out.push(row.pane as u8);
+    out.push(flags(row.source, row.quality, row.partial));
+    put_u64(out, u64::from(row.revision));
+    put_time(out, row.watermark);
+    put_u64(out, row.count);
+    put_u64(out, replaces.len() as u64);
+    for start in replaces {
+        put_i64(out, start.as_millis());
+    }
+    put_u64(out, aggregates.len() as u64);
+    out.extend(aggregates.iter().map(|kind| kind.tag()));
+    put_u64(out, u64::from(field_count));
+    for (name, values) in fields {
+        put_str(out, name);
+        for value in values {
+            put_f64(out, value);
+        }
+    }
+}
+
+/// Reads what follows the tag.
+pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
+    let (stream, window, key) = (reader.str()?, reader.str()?, reader.str()?);
+    let start = EventTime::from_millis(reader.i64()?);
+    let end = start + Span::from_millis(reader.u64()?);
+    let pane = *PaneKind::ALL.get(usize::from(reader.u8()?)).ok_or(Damaged)?;
+    let flags = reader.u8()?;
+    let row = PaneRow {
+        stream,
+        window,
+        key,
+        start,
+        end,
+        pane,
+        revision: reader.uint()?,
+        watermark: reader.time()?,
+        count: reader.u64()?,
+        source: source_of(flags),
+        quality: quality_of(flags),
+        partial: flags & FLAG_PARTIAL != 0,
+    };
+    let replaced = reader.u64()?;
+    let starts = reader.rest();
+    for _ in 0..replaced {
+        reader.i64()?;
+    }
+    let kinds = reader.bytes()?;
+    let values = PaneValues { replaced, replaces: starts, kinds, fields: reader.u64()?, bytes: reader.rest() };
+    // Walk once, so that holding the row is the proof that it can be read.
+    let mut walk = Reader::new(values.bytes);
+    for _ in 0..values.fields {
+        walk.str()?;
+        for _ in kinds {
+            walk.f64()?;
+        }
+    }
+    if kinds.iter().any(|tag| Kind::from_tag(*tag).is_none()) {
+        return Err(Damaged);
+    }
+    Ok(Row::Pane(row, values))
+}
+
+impl<'a> PaneValues<'a> {
+    /// Number of fields.
+    pub fn len(self) -> usize {
+        usize::try_from(self.fields).unwrap_or(usize::MAX)
+    }
+
+    /// True without any field.
+    pub fn is_empty(self) -> bool {
+        self.fields == 0
+    }
+
+    /// Starts of the sessions that this one has taken in after they were published.
+    pub fn replaces(self) -> impl Iterator<Item = EventTime> {
+        let mut reader = Reader::new(self.replaces);
+        (0..self.replaced).map_while(move |_| reader.i64().ok().map(EventTime::from_millis))
+    }
+
+    /// Each field with its results; `None` where there is none.
+    pub fn fields(self) -> impl Iterator<Item = (&'a str, FieldResults<'a>)> {
+        let mut reader = Reader::new(self.bytes);
+        (0..self.fields).map_while(move |_| {
+            let name = reader.str().ok()?;
+            let results = FieldResults { kinds: self.kinds, reader };
+            for _ in self.kinds {
+                reader.f64().ok()?;
+            }
+            Some((name, results))
+        })
+    }
+}
+
+/// The results of one field, by aggregate.
+#[derive(Clone, Debug)]
+pub struct FieldResults<'a> {
+    kinds: &'a [u8],
+    reader: Reader<'a>,
+}
+
+impl ExactSizeIterator for FieldResults<'_> {}
+
+impl Iterator for FieldResults<'_> {
+    type Item = (Kind, Option<f64>);
+
+    fn next(&mut self) -> Option<(Kind, Option<f64>)> {
+        let (tag, rest) = self.kinds.split_first()?;
+        self.kinds = rest;
+        let kind = Kind::from_tag(*tag).expect("checked when the row was read");
+        let value = self.reader.f64().expect("checked when the row was read");
+        Some((kind, value.is_finite().then_some(value)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.kinds.len(), Some(self.kinds.len()))
+    }
+}
+
+impl PaneKind {
+    /// Every kind. Append only: the place is the persisted tag.
+    pub const ALL: [PaneKind; 5] = [PaneKind::OnTime, PaneKind::Late, PaneKind::Idle, PaneKind::Early, PaneKind::Final];
+
+    /// The word used in outputs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PaneKind::OnTime => "on_time",
+            PaneKind::Late => "late",
+            PaneKind::Idle => "idle",
+            PaneKind::Early => "early",
+            PaneKind::Final => "final",
+        }
+    }
+}

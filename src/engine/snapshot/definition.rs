@@ -1,0 +1,111 @@
+//! The definitions that give the numbers of a snapshot their meaning.
+
+use crate::engine::aggregate::{Aggregates, Kind};
+use crate::engine::spec::{KeySpec, Resume, Scope, WindowKind, WindowSpec};
+use crate::engine::stream::Stream;
+use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_u64};
+use crate::model::ids::Name;
+use crate::model::time::Span;
+
+/// What a stream was when the snapshot was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::engine) struct Definition {
+    pub name: Name,
+    pub scope: Scope,
+    pub windows: Vec<WindowSpec>,
+}
+
+pub(in crate::engine) fn write_definition(out: &mut Vec<u8>, stream: &Stream) {
+    put_str(out, stream.spec.name.as_str());
+    out.push(match stream.spec.watermark.scope {
+        Scope::Device => 0,
+        Scope::Shared => 1,
+        Scope::Stream(Resume::CatchUp) => 2,
+        Scope::Stream(Resume::Hold) => 3,
+        Scope::Group(Resume::CatchUp) => 4,
+        Scope::Group(Resume::Hold) => 5,
+    });
+    put_u64(out, stream.spec.windows.len() as u64);
+    for window in &stream.spec.windows {
+        put_str(out, window.name.as_str());
+        write_kind(out, window.kind);
+        out.push(match window.key {
+            KeySpec::Device => 0,
+            KeySpec::Group => 1,
+            KeySpec::Stream => 2,
+        });
+        put_u64(out, window.lateness.as_millis());
+        write_aggregates(out, &window.aggregates);
+    }
+}
+
+pub(in crate::engine) fn read_definition(reader: &mut Reader<'_>) -> Result<Definition, Damaged> {
+    let name = Name::new(reader.str()?).ok_or(Damaged)?;
+    let scope = match reader.u8()? {
+        0 => Scope::Device,
+        1 => Scope::Shared,
+        2 => Scope::Stream(Resume::CatchUp),
+        3 => Scope::Stream(Resume::Hold),
+        4 => Scope::Group(Resume::CatchUp),
+        5 => Scope::Group(Resume::Hold),
+        _ => return Err(Damaged),
+    };
+    let mut windows = Vec::new();
+    for _ in 0..reader.u64()? {
+        let name = Name::new(reader.str()?).ok_or(Damaged)?;
+        let kind = read_kind(reader)?;
+        let key = match reader.u8()? {
+            0 => KeySpec::Device,
+            1 => KeySpec::Group,
+            2 => KeySpec::Stream,
+            _ => return Err(Damaged),
+        };
+        let lateness = Span::from_millis(reader.u64()?);
+        let aggregates = read_aggregates(reader)?;
+        windows.push(WindowSpec { key, lateness, aggregates, ..WindowSpec::new(name, kind) });
+    }
+    Ok(Definition { name, scope, windows })
+}
+
+fn write_kind(out: &mut Vec<u8>, kind: WindowKind) {
+    match kind {
+        WindowKind::Tumbling { size, offset_ms } => {
+            out.push(0);
+            put_u64(out, size.as_millis());
+            put_i64(out, offset_ms);
+        }
+        WindowKind::Sliding { size, slide, offset_ms } => {
+            out.push(1);
+            put_u64(out, size.as_millis());
+            put_u64(out, slide.as_millis());
+            put_i64(out, offset_ms);
+        }
+        WindowKind::Session { gap } => {
+            out.push(2);
+            put_u64(out, gap.as_millis());
+        }
+    }
+}
+
+fn read_kind(reader: &mut Reader<'_>) -> Result<WindowKind, Damaged> {
+    let span = |reader: &mut Reader<'_>| match reader.u64()? {
+        0 => Err(Damaged),
+        millis => Ok(Span::from_millis(millis)),
+    };
+    Ok(match reader.u8()? {
+        0 => WindowKind::Tumbling { size: span(reader)?, offset_ms: reader.i64()? },
+        1 => WindowKind::Sliding { size: span(reader)?, slide: span(reader)?, offset_ms: reader.i64()? },
+        2 => WindowKind::Session { gap: span(reader)? },
+        _ => return Err(Damaged),
+    })
+}
+
+fn write_aggregates(out: &mut Vec<u8>, aggregates: &Aggregates) {
+    put_u64(out, aggregates.len() as u64);
+    out.extend(aggregates.kinds.iter().map(|kind| kind.tag()));
+}
+
+fn read_aggregates(reader: &mut Reader<'_>) -> Result<Aggregates, Damaged> {
+    let kinds = reader.bytes()?.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged)).collect::<Result<_, _>>()?;
+    Ok(Aggregates { kinds })
+}

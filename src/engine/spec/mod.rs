@@ -1,0 +1,116 @@
+//! What the engine is told to do: the checked pipeline. Built by `config`,
+//! which guarantees the stated ranges; the engine relies on them.
+
+mod source;
+mod watermark;
+mod window;
+
+use crate::model::ids::Name;
+use crate::model::limits::{DEVICES_DEFAULT, OUTBOX_BYTES};
+use crate::model::time::{EventTime, Span};
+use crate::model::topic::{DeviceTemplate, TopicPattern};
+
+use super::encode::Encoding;
+
+pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
+pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
+pub use window::{KeySpec, LatePolicy, LateUpdates, WindowKind, WindowSpec};
+
+/// Everything the engine needs to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PipelineSpec {
+    /// The gateway's id: first part of every outgoing id and topic.
+    pub gateway: Name,
+    /// Prefix of the outgoing topics; `tidegate` by default.
+    pub topic_prefix: String,
+    /// How batches are written.
+    pub encoding: Encoding,
+    /// Bytes that the outbox may hold. Full: the oldest records of the lowest
+    /// lane make room and are counted as evicted.
+    pub outbox_bytes_max: usize,
+    /// The streams, in the order of the configuration.
+    pub streams: Vec<StreamSpec>,
+    /// When to commit and to snapshot.
+    pub commit: CommitSpec,
+}
+
+/// When the driver commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitSpec {
+    /// Longest time from the first unacknowledged message to its commit. > 0.
+    pub interval: Span,
+    /// Time between two snapshots, when anything changed. > 0.
+    pub snapshot_interval: Span,
+}
+
+/// One configured source with its windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamSpec {
+    /// Unique among the streams.
+    pub name: Name,
+    /// Topics that belong to it.
+    pub topic: TopicPattern,
+    /// How the device id is made.
+    pub device: DeviceTemplate,
+    /// How the group label is made; `None`: there are no groups.
+    pub group: Option<DeviceTemplate>,
+    /// How a payload becomes values.
+    pub format: FormatSpec,
+    /// Where the event time comes from.
+    pub time: TimeSpec,
+    /// Watermark and idleness.
+    pub watermark: WatermarkSpec,
+    /// What to do with open windows of a device that falls idle.
+    pub on_idle: OnIdle,
+    /// Event times later than the gateway's clock by more than this are
+    /// quarantined as `future`; `None` switches the guard off.
+    pub max_future: Option<Span>,
+    /// Event times before this are rejected; `None` switches the check off.
+    pub min_time: Option<EventTime>,
+    /// Devices of this stream, 1 ..= `limits::DEVICES_MAX`.
+    pub devices_max: usize,
+    /// At most `limits::WINDOWS_MAX`.
+    pub windows: Vec<WindowSpec>,
+}
+
+impl PipelineSpec {
+    /// Defaults for everything but the gateway's name.
+    pub fn new(gateway: Name, streams: Vec<StreamSpec>) -> PipelineSpec {
+        PipelineSpec {
+            gateway,
+            topic_prefix: "tidegate".to_owned(),
+            encoding: Encoding::Json,
+            outbox_bytes_max: *OUTBOX_BYTES.end(),
+            streams,
+            commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },
+        }
+    }
+}
+
+impl StreamSpec {
+    /// JSON, receive time, no disorder, nobody ever idle, nothing checked, no windows.
+    pub fn new(name: Name, topic: TopicPattern, device: DeviceTemplate) -> StreamSpec {
+        StreamSpec {
+            name,
+            topic,
+            device,
+            group: None,
+            format: FormatSpec::Json(FieldsSpec::All),
+            time: TimeSpec::Receive,
+            watermark: WatermarkSpec::bounded(Span::ZERO),
+            on_idle: OnIdle::Hold,
+            max_future: None,
+            min_time: None,
+            devices_max: DEVICES_DEFAULT,
+            windows: Vec::new(),
+        }
+    }
+
+    /// A stream that is configured no more: no topic reaches it, its windows are
+    /// yet to be set. `None` never happens with a checked name.
+    pub(super) fn retired(name: &Name) -> Option<StreamSpec> {
+        let topic = TopicPattern::parse("retired").ok()?;
+        let device = DeviceTemplate::parse("retired", &topic).ok()?;
+        Some(StreamSpec { devices_max: 1, ..StreamSpec::new(name.clone(), topic, device) })
+    }
+}
