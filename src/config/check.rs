@@ -11,6 +11,7 @@
 
 mod broker;
 pub mod keys;
+mod records;
 mod scalar;
 mod stream;
 mod table;

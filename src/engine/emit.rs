@@ -6,7 +6,7 @@ use crate::model::time::{EventTime, Now, Span};
 
 use super::aggregate::Accumulator;
 use super::fields::FieldTable;
-use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_late, write_pane};
+use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, RecordRow, write_late, write_pane, write_record};
 use super::outbox::{LaneKind, Outbox};
 use super::spec::{StreamSpec, WindowSpec};
 use super::watermark::Watermark;
@@ -94,6 +94,48 @@ pub(super) fn emit_late(
     };
     let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
     out.outbox.push(LaneKind::Late, |bytes| write_late(bytes, &row, values));
+}
+
+/// Emits a reading as it is.
+pub(super) fn emit_reading(out: &mut Emit<'_>, stream: &StreamSpec, fields: &FieldTable, record: &Record<'_>) {
+    let row = reading(out.now, stream, record);
+    let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
+    out.outbox.push(out.lane_of_readings(), |bytes| write_record(bytes, &row, values));
+}
+
+/// Writes a reading that has to wait, as it will be sent.
+pub(super) fn write_reading(
+    bytes: &mut Vec<u8>,
+    out: &Emit<'_>,
+    stream: &StreamSpec,
+    fields: &FieldTable,
+    record: &Record<'_>,
+) {
+    let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
+    write_record(bytes, &reading(out.now, stream, record), values);
+}
+
+/// Emits what [`write_reading`] wrote.
+pub(super) fn emit_stored_reading(out: &mut Emit<'_>, row: &[u8]) {
+    out.outbox.push(out.lane_of_readings(), |bytes| bytes.extend_from_slice(row));
+}
+
+impl Emit<'_> {
+    fn lane_of_readings(&self) -> LaneKind {
+        if self.uplink_up { LaneKind::Live } else { LaneKind::Backlog }
+    }
+}
+
+fn reading<'a>(now: Now, stream: &'a StreamSpec, record: &Record<'a>) -> RecordRow<'a> {
+    RecordRow {
+        stream: stream.name.as_str(),
+        key: record.device,
+        event: record.at,
+        received: now.wall,
+        early: false,
+        source: record.source,
+        quality: now.quality,
+    }
 }
 
 fn finish(accumulators: &[Accumulator]) -> impl Iterator<Item = f64> {

@@ -16,6 +16,7 @@ const SPARE_ACCUMULATORS: usize = 64;
 
 impl Stream {
     pub(super) fn fire_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
+        self.release_passed(out, slot);
         match self.spec.watermark.scope {
             Scope::Device => {
                 let device = self.devices.get(slot);
@@ -32,6 +33,7 @@ impl Stream {
     /// Windows of all devices, in the order in which they are due.
     pub(super) fn fire_shared(&mut self, out: &mut Emit<'_>) {
         let Some(watermark) = self.shared.time() else { return };
+        self.release_passed(out, 0);
         while let Some((due, slot)) = self.due.first().copied()
             && due <= watermark
         {

@@ -92,6 +92,7 @@ impl Engine {
                 set_fences(&mut old, wanted);
             }
             drain_undefined(&mut out, &mut old, wanted);
+            changed |= shed_held(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
                 let names = old.fields.names().to_vec();
                 let stream = fitted(old, wanted.clone());
@@ -238,9 +239,32 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         Scope::Stream(_) | Scope::Group(_) => {}
     }
     renumber_fields(&mut old, &wanted);
+    regroup(&mut old, &wanted);
     old.windows = books;
     old.spec = wanted;
     old
+}
+
+/// Releases, as early, the readings that may wait no more. True when there were any.
+fn shed_held(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) -> bool {
+    let held = old.ordered.len();
+    // Nothing is counted yet: `rearm` does it, for what is left.
+    *out.open_cost += old.ordered.cost();
+    old.release_beyond(out, wanted.map_or(0, |wanted| wanted.records.held_max()));
+    *out.open_cost -= old.ordered.cost();
+    old.ordered.len() < held
+}
+
+/// Moves what is held to the scopes of today.
+fn regroup(old: &mut Stream, wanted: &StreamSpec) {
+    if old.spec.watermark.scope == wanted.watermark.scope || old.ordered.is_unused() {
+        return;
+    }
+    let apart = wanted.watermark.scope == Scope::Device;
+    // The only scope of a stream that has but one is 0.
+    let scopes = old.all_slots().take(if apart { usize::MAX } else { 1 });
+    let devices = &old.devices;
+    old.ordered.regroup(scopes, |device| if apart { devices.find(device) } else { Some(0) });
 }
 
 /// Gives the fields the places that the decoder of today expects: configured
@@ -265,7 +289,7 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
 
 /// Every deadline anew, from what was persisted. Returns the cost of its panes.
 fn rearm(stream: &mut Stream) -> usize {
-    let mut cost = 0;
+    let mut cost = stream.ordered.cost();
     stream.open_panes = 0;
     stream.due.clear();
     stream.members = Members::default();

@@ -7,8 +7,9 @@ use crate::model::record::RejectReason;
 use crate::model::time::{Now, Span};
 
 use super::Engine;
-use super::ledger::{StreamLedger, WindowLedger};
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::outbox::LaneKind;
+use super::spec::Records;
 use super::stream::Stream;
 
 /// The engine's part of the status document. Shape of version 1.
@@ -42,6 +43,9 @@ pub struct StreamStatus {
     pub lag_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
+    /// Readings that are passed on: `accepted = open + on_time + early + side_output`;
+    /// null where none ever was.
+    pub records: Option<RecordsStatus>,
     /// Window by window: `accepted = open + on_time + late_update + side_output + dropped + no_window`.
     pub windows: Vec<WindowStatus>,
 }
@@ -69,6 +73,21 @@ pub struct LedgerStatus {
     pub unprotected: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub fields_left_out: u64,
+}
+
+/// The books of the readings that are passed on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecordsStatus {
+    #[expect(missing_docs, reason = "see RecordsLedger, as the others")]
+    pub accepted: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub open: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub on_time: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub early: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub side_output: u64,
 }
 
 /// The books of one window definition.
@@ -143,7 +162,10 @@ impl Engine {
     /// True when every record is in exactly one place, and every row too.
     pub fn balances(&self) -> bool {
         let streams = self.streams.iter().all(|stream| {
-            stream.ledger.balances() && stream.windows.iter().all(WindowLedger::balances) && stream.open_is_real()
+            stream.ledger.balances()
+                && stream.records.balances()
+                && stream.windows.iter().all(WindowLedger::balances)
+                && stream.open_is_real()
         });
         streams
             && LaneKind::ALL.into_iter().all(|kind| {
@@ -167,7 +189,8 @@ impl Engine {
 impl Stream {
     /// The ledger's `open` is what the panes really hold.
     fn open_is_real(&self) -> bool {
-        (0_u8..).zip(&self.windows).all(|(window, books)| {
+        let held = self.records.open == self.ordered.len() as u64;
+        held && (0_u8..).zip(&self.windows).all(|(window, books)| {
             let panes = self.devices.slots().flat_map(|(_, _, device)| &device.panes);
             books.open == panes.filter(|pane| pane.window == window).map(|pane| pane.unsettled).sum::<u64>()
         })
@@ -195,8 +218,17 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         open_windows: stream.open_panes,
         lag_max_ms: behind.max().map(Span::as_millis),
         ledger: ledger_status(&stream.ledger),
+        records: records_status(stream),
         windows: windows.collect(),
     }
+}
+
+fn records_status(stream: &Stream) -> Option<RecordsStatus> {
+    if stream.spec.records == Records::Off && stream.records == RecordsLedger::default() {
+        return None;
+    }
+    let RecordsLedger { accepted, open, on_time, early, side_output } = stream.records;
+    Some(RecordsStatus { accepted, open, on_time, early, side_output })
 }
 
 fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {

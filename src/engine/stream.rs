@@ -15,7 +15,8 @@ use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
-use super::ledger::{StreamLedger, WindowLedger};
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
+use super::ordered::Ordered;
 use super::outbox::row::LateReason;
 use super::scope::Members;
 use super::spec::{OnIdle, Scope, Strategy, StreamSpec};
@@ -37,6 +38,10 @@ pub(super) struct Stream {
     pub(super) timers: IdleTimers,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
+    /// The books of the readings that are passed on.
+    pub(super) records: RecordsLedger,
+    /// Readings that wait for the watermark.
+    pub(super) ordered: Ordered,
     pub(super) open_panes: usize,
     pub(super) spare: Vec<Vec<Accumulator>>,
     pub(super) changes: Changes,
@@ -71,6 +76,8 @@ impl Stream {
             timers: IdleTimers::default(),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
+            records: RecordsLedger::default(),
+            ordered: Ordered::default(),
             open_panes: 0,
             spare: Vec::new(),
             changes: Changes::default(),
@@ -135,6 +142,7 @@ impl Stream {
         self.ledger.accepted += 1;
 
         let before = self.watermark_of(slot);
+        self.pass_on(out, slot, record, before);
         for window in 0..self.spec.windows.len() {
             self.add_to_window(out, slot, window, record, before);
         }
@@ -182,6 +190,7 @@ impl Stream {
             if self.spec.on_idle == OnIdle::Emit {
                 self.emit_unseen(out, slot);
             }
+            self.release_idle(out, slot);
         }
         // All that fall idle at one moment do so together, and then the rest decides.
         if fell_idle
@@ -213,6 +222,7 @@ impl Stream {
         self.shared.raise(Watermark::END);
         for slot in self.all_slots() {
             self.devices.get_mut(slot).watermark.raise(Watermark::END);
+            self.release_passed(out, slot);
             if self.spec.watermark.scope == Scope::Device {
                 self.fire_due(out, slot, EventTime::MAX);
             }
@@ -269,6 +279,7 @@ impl Stream {
                 pane.dirty = false;
             }
         }
+        self.ordered.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
         self.changes.devices_from = self.devices.len();
@@ -277,6 +288,9 @@ impl Stream {
 
     /// True when a commit would write nothing.
     pub(super) fn is_committed(&self) -> bool {
-        !self.changes.ledger && self.changes.devices.is_empty() && self.changes.removed.is_empty()
+        !self.changes.ledger
+            && self.changes.devices.is_empty()
+            && self.changes.removed.is_empty()
+            && self.ordered.is_committed()
     }
 }

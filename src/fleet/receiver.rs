@@ -3,7 +3,7 @@
 //! exact:
 //!
 //! - a pane replaces the one held under its id when its (epoch, rev) is higher;
-//! - `delta`, `late`, `gap` and `alarm` count once per (gw, epoch, lane, seq);
+//! - `delta`, `record`, `late`, `gap` and `alarm` count once per (gw, epoch, lane, seq);
 //! - ids named in `replaces` are dropped and stay dead;
 //! - `seq` has no holes per (gw, epoch, lane), other than those a gap record
 //!   stands for.
@@ -125,6 +125,7 @@ struct OnceKey {
 enum Kind {
     Pane,
     Delta,
+    Record,
     Late,
     Gap,
     Alarm,
@@ -242,7 +243,12 @@ impl Receiver {
         self.others.iter().filter(|(key, _)| key.kind == Kind::Late).map(|(_, record)| record)
     }
 
-    /// The end state: panes by id, then deltas, late records, gaps and alarms.
+    /// The readings that were passed on as they are, in the order of (gw, epoch, lane, seq).
+    pub fn readings(&self) -> impl Iterator<Item = &Value> {
+        self.others.iter().filter(|(key, _)| key.kind == Kind::Record).map(|(_, record)| record)
+    }
+
+    /// The end state: panes by id, then deltas, readings, late records, gaps and alarms.
     pub fn end_state(&self) -> impl Iterator<Item = &Value> {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }

@@ -27,9 +27,15 @@ pub const WINDOWS_MAX: usize = 8;
 /// record; beyond the bound its records go to lane `late` as `too_many_windows`.
 pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// What all open windows together may take of a snapshot, by the estimate of
-/// `Pane::cost`. Beyond it a record that needs another window goes to lane `late` as
-/// `too_many_windows`, and a field that is new to its window is left out.
+/// `Pane::cost`. Readings that wait for ordered output count too. Beyond it a record
+/// that needs another window goes to lane `late` as `too_many_windows`, a field that is
+/// new to its window is left out, and readings leave early.
 pub const OPEN_COST_MAX: usize = 6 * 1024 * 1024;
+/// Readings of one stream that may wait for ordered output when the configuration says
+/// nothing, and at most. They count in `OPEN_COST_MAX` too. Full: one leaves early.
+pub const ORDERED_DEFAULT: usize = 10_000;
+/// See `ORDERED_DEFAULT`.
+pub const ORDERED_MAX: usize = 100_000;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
 /// Longest window.

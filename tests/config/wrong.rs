@@ -81,7 +81,18 @@ const WRONG: &[Case] = &[
     ("devices_max = 7", "devices_max = 0", &[("streams[0].devices_max", "from 1 to 100000")]),
     ("devices_max = 7", "devices_max = \"7\"", &[("streams[0].devices_max", "must be an integer")]),
     // --- windows
-    ("[[streams.windows]]\nname = \"10s\"\nsize = \"10s\"\n", "", &[("streams[1].windows", "not supported yet")]),
+    (
+        "[[streams.windows]]\nname = \"10s\"\nsize = \"10s\"\n",
+        "records = \"off\"\n",
+        &[("streams[1].records", "go nowhere")],
+    ),
+    ("on_idle = \"hold\"", "records = \"sorted\"", &[("streams[0].records", "\"off\" or \"arrival\" or \"ordered\"")]),
+    ("on_idle = \"hold\"", "ordered_max = 10", &[("streams[0].ordered_max", "says nothing")]),
+    (
+        "on_idle = \"hold\"",
+        "records = \"ordered\"\nordered_max = 0",
+        &[("streams[0].ordered_max", "from 1 to 100000")],
+    ),
     ("size = \"15m\"", "size = \"0s\"", &[("streams[0].windows[0].size", "from 1ms to 366d")]),
     ("size = \"15m\"", "size = 15", &[("streams[0].windows[0].size", "a number alone has no unit")]),
     ("size = \"15m\"\n", "", &[("streams[0].windows[0].size", "is missing")]),

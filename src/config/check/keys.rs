@@ -132,7 +132,13 @@ pub static STREAM: Section = Section {
         key("max_future", Default("5m"), "records further ahead of our clock are set aside; or `off`"),
         key("min_time", Default("2000-01-01T00:00:00Z"), "earlier times are no times (RFC 3339); or `off`"),
         key("devices_max", Default("10000"), "records of further devices are rejected; 1 to 100000"),
-        key("windows", Required, "at least one `[[streams.windows]]`"),
+        key(
+            "records",
+            Derived("`off` with windows, else `arrival`"),
+            "pass single readings on: `off`, on `arrival`, or `ordered` by event time",
+        ),
+        key("ordered_max", Default("10000"), "readings that may wait for `records = \"ordered\"`; 1 to 100000"),
+        key("windows", Optional, "`[[streams.windows]]`; without any, readings are passed on as they are"),
     ],
 };
 

@@ -8,7 +8,7 @@ use crate::model::time::Span;
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::table::{Item, Table, unique_names};
-use super::{items, keys, name, scalar, time, window};
+use super::{items, keys, name, records, scalar, time, window};
 
 /// All streams; `None` when one could not be built.
 pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
@@ -63,7 +63,8 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let max_future = table.parsed("max_future", off, report, |text| scalar::or_off(text, any_span));
     let min_time = table
         .parsed("min_time", "a moment in RFC 3339, or \"off\"", report, |text| scalar::or_off(text, scalar::moment));
-    let devices_max = devices_max(table, report);
+    let devices_max = table.integer("devices_max", 1..=DEVICES_MAX, report);
+    let records = records::check(table, report);
     let windows = window::check_all(table, disorder, report);
     Some(StreamSpec {
         format: format?(fields?),
@@ -73,6 +74,7 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
         max_future: max_future?,
         min_time: min_time?,
         devices_max: devices_max?,
+        records: records?,
         windows: windows?,
         ..StreamSpec::new(stream_name?, topic?, device?)
     })
@@ -140,21 +142,6 @@ fn fields(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec> {
         }
     }
     (named.len() == entries.len()).then_some(FieldsSpec::Named(named))
-}
-
-fn devices_max(table: &Table<'_>, report: &mut Report) -> Option<usize> {
-    let wrong = || Wrong::new(format!("must be an integer from 1 to {DEVICES_MAX}"));
-    let Some(item) = table.get("devices_max") else {
-        return table.parsed("devices_max", "an integer", report, |text| text.parse().map_err(|_| wrong()));
-    };
-    let count = match item.value {
-        Value::Integer(count) => usize::try_from(*count).ok().filter(|count| (1..=DEVICES_MAX).contains(count)),
-        Value::Text(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => None,
-    };
-    if count.is_none() {
-        report.problem(&item.spot, wrong());
-    }
-    count
 }
 
 /// Whether a topic can match both MQTT filters.

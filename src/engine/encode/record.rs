@@ -9,7 +9,9 @@ use core::fmt;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::engine::outbox::row::{AlarmRow, FieldResults, GapRow, LateRow, PaneRow, PaneValues, RawValues, Row};
+use crate::engine::outbox::row::{
+    AlarmRow, FieldResults, GapRow, LateRow, PaneRow, PaneValues, RawValues, RecordRow, Row,
+};
 use crate::model::ids::push_escaped;
 use crate::model::record::TimeSource;
 use crate::model::time::EventTime;
@@ -59,6 +61,7 @@ impl Serialize for RecordView<'_> {
             Row::Late(row, values) => self.late(row, *values).serialize(serializer),
             Row::Gap(row) => self.gap(*row).serialize(serializer),
             Row::Alarm(row) => self.alarm(*row).serialize(serializer),
+            Row::Record(row, values) => self.record(row, *values).serialize(serializer),
         }
     }
 }
@@ -99,6 +102,21 @@ struct LateView<'a> {
     values: RawResults<'a>,
     time_source: &'static str,
     time_quality: &'static str,
+}
+
+#[derive(Serialize)]
+struct ReadingView<'a> {
+    kind: &'static str,
+    id: Id<'a>,
+    seq: u64,
+    stream: &'a str,
+    key: &'a str,
+    event_ms: i64,
+    received_ms: i64,
+    values: RawResults<'a>,
+    time_source: &'static str,
+    time_quality: &'static str,
+    early: bool,
 }
 
 #[derive(Serialize)]
@@ -161,6 +179,24 @@ impl<'a> RecordView<'a> {
             values: RawResults(values),
             time_source: source_word(row.source),
             time_quality: row.quality.as_str(),
+        }
+    }
+
+    /// The id names what it is about, as for late records: readings of one device and
+    /// millisecond share it.
+    fn record(&self, row: &RecordRow<'a>, values: RawValues<'a>) -> ReadingView<'a> {
+        ReadingView {
+            kind: "record",
+            id: self.id([row.stream, "", row.key], row.event),
+            seq: self.seq,
+            stream: row.stream,
+            key: row.key,
+            event_ms: row.event.as_millis(),
+            received_ms: row.received.as_millis(),
+            values: RawResults(values),
+            time_source: source_word(row.source),
+            time_quality: row.quality.as_str(),
+            early: row.early,
         }
     }
 

@@ -10,7 +10,7 @@
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
 //! section:    new fields | new devices | shared watermark | books |
-//!             removed panes | n × (device | watermark | newest | idle | idle in | n × pane)
+//!             held readings (see `ordered.rs`) | removed panes | n × (device | watermark | newest | idle | idle in | n × pane)
 //! ```
 //!
 //! A page holds what changed since the one before it and refers to streams,
@@ -26,7 +26,7 @@ mod pane;
 use crate::model::ids::DeviceId;
 use crate::model::time::{EventTime, Span};
 
-use super::ledger::{StreamLedger, WindowLedger};
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
@@ -76,12 +76,15 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
     for books in &stream.windows {
         books.write(out);
     }
+    stream.records.write(out);
     match extent {
         Extent::Changes => {
+            stream.ordered.write_changes(out);
             write_removed(out, &stream.changes.removed);
             write_devices(out, stream, extent, live, stream.changes.devices.iter().copied());
         }
         Extent::Whole => {
+            stream.ordered.write_all(out);
             write_removed(out, &[]);
             write_devices(out, stream, extent, live, 0..u32::try_from(stream.devices.len()).expect("bounded"));
         }
@@ -139,6 +142,8 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     for books in &mut stream.windows {
         *books = WindowLedger::read(reader)?;
     }
+    stream.records = RecordsLedger::read(reader)?;
+    stream.ordered.read(reader)?;
     for _ in 0..reader.u64()? {
         let (slot, window) = (read_slot(reader, stream)?, reader.u8()?);
         let start = EventTime::from_millis(reader.i64()?);

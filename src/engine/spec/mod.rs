@@ -1,6 +1,7 @@
 //! What the engine is told to do: the checked pipeline. Built by `config`,
 //! which guarantees the stated ranges; the engine relies on them.
 
+mod records;
 mod source;
 mod watermark;
 mod window;
@@ -12,6 +13,7 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::encode::Encoding;
 
+pub use records::Records;
 pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
 pub use window::{KeySpec, LatePolicy, LateUpdates, WindowKind, WindowSpec};
@@ -69,6 +71,8 @@ pub struct StreamSpec {
     pub min_time: Option<EventTime>,
     /// Devices of this stream, 1 ..= `limits::DEVICES_MAX`.
     pub devices_max: usize,
+    /// Whether single readings are passed on.
+    pub records: Records,
     /// At most `limits::WINDOWS_MAX`.
     pub windows: Vec<WindowSpec>,
 }
@@ -102,6 +106,7 @@ impl StreamSpec {
             max_future: None,
             min_time: None,
             devices_max: DEVICES_DEFAULT,
+            records: Records::Off,
             windows: Vec::new(),
         }
     }

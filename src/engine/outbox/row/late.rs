@@ -16,6 +16,8 @@ pub enum LateReason {
     TooManyWindows,
     /// Its window was reported under a definition that has changed since.
     Redefined,
+    /// Ordered output is past its event time, because the buffer was full or the device silent.
+    OutOfOrder,
 }
 
 /// A record that no window took.
@@ -59,6 +61,11 @@ pub fn write_late<'n>(out: &mut Vec<u8>, row: &LateRow<'_>, fields: impl ExactSi
     out.push(row.reason as u8);
     out.push(flags(row.source, row.quality, false));
     put_u64(out, row.lag.as_millis());
+    write_values(out, fields);
+}
+
+/// Appends values by field.
+pub(super) fn write_values<'n>(out: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = (&'n str, f64)>) {
     put_u64(out, fields.len() as u64);
     for (name, value) in fields {
         put_str(out, name);
@@ -76,16 +83,20 @@ pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
     let lag = Span::from_millis(reader.u64()?);
     let (source, quality) = (source_of(flags), quality_of(flags));
     let row = LateRow { stream, window, key, event, received, reason, lag, source, quality };
-    let values = RawValues { fields: reader.u64()?, bytes: reader.rest() };
-    let mut walk = Reader::new(values.bytes);
-    for _ in 0..values.fields {
-        walk.str()?;
-        walk.f64()?;
-    }
-    Ok(Row::Late(row, values))
+    Ok(Row::Late(row, RawValues::read(reader)?))
 }
 
 impl<'a> RawValues<'a> {
+    /// Reads the rest of a row, and walks over it: holding it is the proof that it can be read.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<RawValues<'a>, Damaged> {
+        let values = RawValues { fields: reader.u64()?, bytes: reader.rest() };
+        for _ in 0..values.fields {
+            reader.str()?;
+            reader.f64()?;
+        }
+        Ok(values)
+    }
+
     /// Number of fields.
     pub fn len(self) -> usize {
         usize::try_from(self.fields).unwrap_or(usize::MAX)
@@ -105,8 +116,13 @@ impl<'a> RawValues<'a> {
 
 impl LateReason {
     /// Every reason. Append only: the place is the persisted tag.
-    pub const ALL: [LateReason; 4] =
-        [LateReason::Late, LateReason::Future, LateReason::TooManyWindows, LateReason::Redefined];
+    pub const ALL: [LateReason; 5] = [
+        LateReason::Late,
+        LateReason::Future,
+        LateReason::TooManyWindows,
+        LateReason::Redefined,
+        LateReason::OutOfOrder,
+    ];
 
     /// The word used in outputs.
     pub fn as_str(self) -> &'static str {
@@ -115,6 +131,7 @@ impl LateReason {
             LateReason::Future => "future",
             LateReason::TooManyWindows => "too_many_windows",
             LateReason::Redefined => "redefined",
+            LateReason::OutOfOrder => "out_of_order",
         }
     }
 }

@@ -8,6 +8,7 @@
 //!       fields n, (name, f64)
 //! gap:  2 | first seq | records | oldest ms | newest ms
 //! alarm:3 | at | code | text
+//! record:4 | flags | stream | key | event | received | fields n, (name, f64)
 //! ```
 //!
 //! The JSON and CBOR forms are made from it when a batch is published.
@@ -15,6 +16,7 @@
 mod late;
 mod notice;
 mod pane;
+mod record;
 
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::record::TimeSource;
@@ -23,6 +25,8 @@ use crate::model::time::{ClockQuality, EventTime, WallTime};
 pub use late::{LateReason, LateRow, RawValues, write_late};
 pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
 pub use pane::{FieldResults, PaneKind, PaneRow, PaneValues, write_pane};
+pub(in crate::engine) use record::mark_early;
+pub use record::{RecordRow, write_record};
 
 /// Any row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,17 +39,21 @@ pub enum Row<'a> {
     Gap(GapRow),
     /// See [`AlarmRow`].
     Alarm(AlarmRow<'a>),
+    /// See [`RecordRow`].
+    Record(RecordRow<'a>, RawValues<'a>),
 }
 
 const TAG_PANE: u8 = 0;
 const TAG_LATE: u8 = 1;
 const TAG_GAP: u8 = 2;
 const TAG_ALARM: u8 = 3;
+const TAG_RECORD: u8 = 4;
 
 const FLAG_RECEIVE_TIME: u8 = 1;
 const FLAG_PARTIAL: u8 = 2;
 const FLAG_UNSYNCED: u8 = 4;
 const FLAG_SUSPECT: u8 = 8;
+const FLAG_EARLY: u8 = 16;
 
 /// Reads any row.
 ///
@@ -65,6 +73,7 @@ pub fn read(bytes: &[u8]) -> Result<Row<'_>, Damaged> {
         TAG_ALARM => {
             Row::Alarm(AlarmRow { at: WallTime::from_millis(reader.i64()?), code: reader.str()?, text: reader.str()? })
         }
+        TAG_RECORD => record::read_record(&mut reader)?,
         _ => return Err(Damaged),
     };
     Ok(row)
@@ -78,6 +87,7 @@ impl Row<'_> {
             Row::Late(row, _) => row.event,
             Row::Gap(row) => row.oldest,
             Row::Alarm(row) => row.at.as_event_time(),
+            Row::Record(row, _) => row.event,
         }
     }
 }
