@@ -230,15 +230,18 @@ fn another_configuration_lets_go_of_what_may_wait_no_more() {
         }
         let rows = world.start_again(1, Some(&format!("{ORDERED}\nordered_max = 2")));
         assert_eq!(brief(&rows), ["backlog record b 2000 early"]);
-        // One order over all devices from now on, behind what has been released.
-        assert_eq!(brief(&world.start_again(2, Some(&format!("{ORDERED}\nscope = \"shared\"")))), [""; 0]);
-        let rows = world.reading(3, "c", 1_999, 1.0);
-        assert_eq!(brief(&rows), ["late late c 1999 out_of_order"]);
-        let rows = world.reading(4, "c", 5_000, 1.0);
-        assert_eq!(brief(&rows), ["live record a 2500"]);
-        let rows = world.start_again(5, Some("records = \"arrival\""));
-        assert_eq!(brief(&rows), ["backlog record a 3000 early", "backlog record c 5000 early"]);
-        assert_eq!(world.status(5).records, books(5, 0, 1, 3, 1));
+        let rows = world.reading(2, "b", 1_999, 1.0);
+        assert_eq!(brief(&rows), ["late late b 1999 out_of_order"], "what has gone is not forgotten");
+        let rows = world.reading(3, "c", 2_600, 1.0);
+        assert_eq!(brief(&rows), ["live record a 2500 early"]);
+        // One order over all devices from now on: it begins anew.
+        let rows = world.start_again(4, Some(&format!("{ORDERED}\nscope = \"shared\"")));
+        assert_eq!(brief(&rows), ["backlog record c 2600 early", "backlog record a 3000 early"]);
+        assert_eq!(world.reading(5, "b", 1_999, 1.0).len(), 0);
+        assert_eq!(brief(&world.reading(6, "c", 4_000, 1.0)), ["live record b 1999"]);
+        let rows = world.start_again(7, Some("records = \"arrival\""));
+        assert_eq!(brief(&rows), ["backlog record c 4000 early"]);
+        assert_eq!(world.status(7).records, books(7, 0, 1, 5, 1));
     }
 }
 

@@ -173,23 +173,9 @@ impl Ordered {
         }
     }
 
-    /// Every reading moves to the scope that `scope_of` names by its device, with the
-    /// floors; `scopes` are all there are. For a stream whose scope is another today.
-    pub(super) fn regroup(&mut self, scopes: impl Iterator<Item = u32>, scope_of: impl Fn(&str) -> Option<u32>) {
-        let held = core::mem::take(&mut self.held);
-        self.by_time.clear();
-        self.cost = 0;
-        for (place, row) in held {
-            let scope = match row::read(&row) {
-                Ok(Row::Record(reading, _)) => scope_of(reading.key).unwrap_or(place.scope),
-                Ok(_) | Err(_) => place.scope,
-            };
-            self.insert(Place { scope, ..place }, row);
-        }
-        // What one scope has released, the devices of another may not go behind.
-        if let Some(highest) = core::mem::take(&mut self.floors).into_values().max() {
-            self.floors = scopes.map(|scope| (scope, highest)).collect();
-        }
+    /// The order begins anew, in other scopes.
+    pub(super) fn forget_floors(&mut self) {
+        self.floors.clear();
     }
 
     /// True when nothing changed since the last commit.

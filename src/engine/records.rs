@@ -7,7 +7,7 @@
 //!
 //! - the buffer is full (`ordered_max`, or its share of a snapshot): the one with the
 //!   lowest event time of all makes room;
-//! - nobody in the scope is active, and `on_idle = "emit"`: all of the scope go.
+//! - nobody in the scope is active: all of the scope go, unless `on_idle = "hold"`.
 //!
 //! Early ones leave in order too, and say `early`. What comes afterwards and is older
 //! than they were goes to lane `late` as `out_of_order`.
@@ -21,12 +21,14 @@ use super::ordered::{Ordered, Place};
 use super::outbox::row::{LateReason, mark_early};
 use super::spec::{OnIdle, Records, Scope};
 use super::stream::Stream;
-use super::watermark::Watermark;
+
+/// The only scope of a stream whose devices share one watermark.
+pub(super) const WHOLE: u32 = 0;
 
 impl Stream {
-    /// Passes a record on, under the watermark as it was before the record.
+    /// Passes a record on, before it moves any watermark.
     #[inline]
-    pub(super) fn pass_on(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>, watermark: Watermark) {
+    pub(super) fn pass_on(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>) {
         match self.spec.records {
             Records::Off => {}
             Records::Arrival => {
@@ -36,21 +38,14 @@ impl Stream {
             }
             Records::Ordered { held_max } => {
                 self.records.accepted += 1;
-                self.put_in_order(out, slot, record, watermark, held_max);
+                self.put_in_order(out, slot, record, held_max);
             }
         }
     }
 
-    fn put_in_order(
-        &mut self,
-        out: &mut Emit<'_>,
-        slot: u32,
-        record: &Record<'_>,
-        watermark: Watermark,
-        held_max: usize,
-    ) {
+    fn put_in_order(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>, held_max: usize) {
         let scope = self.ordering_scope(slot);
-        let passed = watermark.time().filter(|watermark| record.at <= *watermark);
+        let passed = self.ordering_watermark(scope).filter(|watermark| record.at <= *watermark);
         let behind = self.ordered.floor(scope).filter(|floor| record.at < *floor);
         let verdict = match (passed, behind) {
             (Some(watermark), _) => Some((LateReason::Late, record.at.lag_behind(watermark))),
@@ -87,18 +82,27 @@ impl Stream {
     fn ordering_scope(&self, slot: u32) -> u32 {
         match self.spec.watermark.scope {
             Scope::Device => slot,
-            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => 0,
+            Scope::Shared | Scope::Stream(_) => WHOLE,
+            Scope::Group(_) => self.group_of(slot).unwrap_or(slot),
         }
     }
 
-    /// Releases what the watermark of a device's scope has passed.
+    /// The watermark for which a scope waits. What a device has seen in another group
+    /// does not matter here: each group has an order of its own.
+    fn ordering_watermark(&self, scope: u32) -> Option<EventTime> {
+        match self.spec.watermark.scope {
+            Scope::Device | Scope::Group(_) => self.devices.get(scope).watermark.time(),
+            Scope::Shared | Scope::Stream(_) => self.shared.time(),
+        }
+    }
+
+    /// Releases what the watermark of a scope has passed.
     #[inline]
-    pub(super) fn release_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
+    pub(super) fn release_passed(&mut self, out: &mut Emit<'_>, scope: u32) {
         if self.ordered.is_unused() {
             return;
         }
-        let Some(watermark) = self.watermark_of(slot).time() else { return };
-        let scope = self.ordering_scope(slot);
+        let Some(watermark) = self.ordering_watermark(scope) else { return };
         while let Some(place) = self.ordered.next_of(scope, watermark) {
             let Some(row) = self.ordered.take(place) else { return };
             *out.open_cost -= Ordered::cost_of(&row);
@@ -111,21 +115,17 @@ impl Stream {
         self.ordered.drop_floor(scope, watermark);
     }
 
-    /// Nobody in the scope of this device is active any more: what is held would wait
-    /// for as long as that lasts.
-    pub(super) fn release_idle(&mut self, out: &mut Emit<'_>, slot: u32) {
-        let alone = match self.spec.watermark.scope {
-            Scope::Device => true,
-            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.timers.earliest().is_none(),
-        };
-        if alone && self.spec.on_idle == OnIdle::Emit {
-            self.release_scope_early(out, slot);
+    /// Nobody in the scope is active any more: what it holds would wait for as long as
+    /// that lasts.
+    pub(super) fn release_idle(&mut self, out: &mut Emit<'_>, scope: u32) {
+        if self.spec.on_idle != OnIdle::Hold && !self.ordered.is_unused() {
+            self.release_passed(out, scope);
+            self.release_scope_early(out, scope);
         }
     }
 
-    /// Releases all that the scope of a device holds, before the watermark.
-    pub(super) fn release_scope_early(&mut self, out: &mut Emit<'_>, slot: u32) {
-        let scope = self.ordering_scope(slot);
+    /// Releases all that a scope holds, before the watermark.
+    pub(super) fn release_scope_early(&mut self, out: &mut Emit<'_>, scope: u32) {
         while let Some(place) = self.ordered.next_of(scope, EventTime::MAX) {
             self.release_early(out, place);
         }

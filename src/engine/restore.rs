@@ -13,10 +13,11 @@ use super::emit::{Emit, emit_pane};
 use super::fence::Fences;
 use super::fields::FieldTable;
 use super::fire::due_of;
+use super::groups;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
-use super::scope::Members;
+use super::scope::Common;
 use super::snapshot::{self, Definition};
 use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec, WindowSpec};
 use super::stream::Stream;
@@ -218,8 +219,8 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         }
     }
     let highest = old.devices.slots().map(|(_, _, device)| device.watermark).max().unwrap_or_default();
-    let shared = old.shared;
     for slot in old.all_slots() {
+        let seen = old.watermark_of(slot);
         let device = old.devices.get_mut(slot);
         for pane in &mut device.panes {
             let before = &old.spec.windows[usize::from(pane.window)].aggregates;
@@ -229,7 +230,9 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         device.panes.sort_by_key(|pane| (pane.window, pane.start));
         // A watermark never moves back, whatever its scope becomes.
         if wanted.watermark.scope == Scope::Device {
-            device.watermark.raise(shared);
+            device.watermark.raise(seen);
+        } else if wanted.watermark.scope != old.spec.watermark.scope {
+            device.floor.raise(seen);
         }
     }
     match wanted.watermark.scope {
@@ -239,32 +242,28 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         Scope::Stream(_) | Scope::Group(_) => {}
     }
     renumber_fields(&mut old, &wanted);
-    regroup(&mut old, &wanted);
     old.windows = books;
+    old.has_groups = groups::are_used(&wanted);
     old.spec = wanted;
     old
 }
 
-/// Releases, as early, the readings that may wait no more. True when there were any.
+/// Releases, as early, the readings that may wait no more: there is room for fewer, or
+/// their order was that of another scope. True when there were any.
 fn shed_held(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) -> bool {
     let held = old.ordered.len();
+    let same_order = |wanted: &&StreamSpec| {
+        core::mem::discriminant(&wanted.watermark.scope) == core::mem::discriminant(&old.spec.watermark.scope)
+    };
+    let wanted = wanted.filter(same_order);
     // Nothing is counted yet: `rearm` does it, for what is left.
     *out.open_cost += old.ordered.cost();
     old.release_beyond(out, wanted.map_or(0, |wanted| wanted.records.held_max()));
     *out.open_cost -= old.ordered.cost();
-    old.ordered.len() < held
-}
-
-/// Moves what is held to the scopes of today.
-fn regroup(old: &mut Stream, wanted: &StreamSpec) {
-    if old.spec.watermark.scope == wanted.watermark.scope || old.ordered.is_unused() {
-        return;
+    if wanted.is_none() {
+        old.ordered.forget_floors();
     }
-    let apart = wanted.watermark.scope == Scope::Device;
-    // The only scope of a stream that has but one is 0.
-    let scopes = old.all_slots().take(if apart { usize::MAX } else { 1 });
-    let devices = &old.devices;
-    old.ordered.regroup(scopes, |device| if apart { devices.find(device) } else { Some(0) });
+    old.ordered.len() < held
 }
 
 /// Gives the fields the places that the decoder of today expects: configured
@@ -291,8 +290,12 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
 fn rearm(stream: &mut Stream) -> usize {
     let mut cost = stream.ordered.cost();
     stream.open_panes = 0;
-    stream.due.clear();
-    stream.members = Members::default();
+    stream.common = Common::default();
+    for slot in stream.all_slots() {
+        if let Some(common) = &mut stream.devices.get_mut(slot).common {
+            **common = Common::default();
+        }
+    }
     for slot in stream.all_slots() {
         let windows = &stream.spec.windows;
         let device = stream.devices.get(slot);
@@ -302,11 +305,8 @@ fn rearm(stream: &mut Stream) -> usize {
         stream.open_panes += device.panes.len();
         let width = |pane: &Pane| windows[usize::from(pane.window)].aggregates.len();
         cost += device.panes.iter().map(|pane| pane.cost(width(pane))).sum::<usize>();
-        let (own, active) = (device.watermark, !device.idle);
         stream.set_due(slot, due);
-        if let Scope::Stream(resume) = stream.spec.watermark.scope {
-            stream.members.restore(slot, own, active, resume, stream.shared);
-        }
+        stream.restore_member(slot);
         if stream.spec.watermark.idle_timeout.is_none() {
             stream.devices.get_mut(slot).idle_at = LiveTime::NEVER;
         } else if idle_at != LiveTime::NEVER {
@@ -320,10 +320,8 @@ fn rearm(stream: &mut Stream) -> usize {
 /// Fires what a watermark of a wider scope has passed already. Nothing else
 /// would: a window fires when a watermark rises, and this one has risen.
 fn fire_overtaken(out: &mut Emit<'_>, stream: &mut Stream) {
-    if matches!(stream.spec.watermark.scope, Scope::Stream(_)) {
-        stream.shared.raise(stream.members.combined());
-    }
     for slot in stream.all_slots() {
-        stream.fire_passed(out, slot);
+        stream.raise_common(slot);
     }
+    stream.fire_all(out);
 }
