@@ -10,6 +10,7 @@
 //! file exists, whether a broker answers) is not checked here.
 
 mod broker;
+mod dedup;
 pub mod keys;
 mod records;
 mod scalar;

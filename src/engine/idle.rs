@@ -91,7 +91,7 @@ impl Stream {
     }
 
     /// The device is there: it is active, and its silence begins now.
-    fn hear(&mut self, live: LiveTime, slot: u32) {
+    pub(super) fn hear(&mut self, live: LiveTime, slot: u32) {
         self.wake(slot);
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
@@ -123,7 +123,7 @@ impl Stream {
 
     /// Among those that decide about a watermark, a device is active again with
     /// the one that it had.
-    fn rejoin(&mut self, slot: u32) {
+    pub(super) fn rejoin(&mut self, slot: u32) {
         let rules = Rules::of(&self.spec.watermark);
         let own = self.devices.get(slot).watermark;
         let combined = self.decided(slot);

@@ -32,6 +32,12 @@ pub struct StreamLedger {
     pub unprotected: u64,
     /// Outside the balance: fields that accepted records had to leave behind.
     pub fields_left_out: u64,
+    /// Outside the balance: sequence numbers that never came, as far as `dedup` can tell.
+    pub sequence_gaps: u64,
+    /// Outside the balance: sequences that started over.
+    pub sequence_restarts: u64,
+    /// Outside the balance: accepted records that should have had a sequence number.
+    pub sequence_missing: u64,
 }
 
 /// Books of one window definition.
@@ -122,6 +128,9 @@ impl StreamLedger {
             self.redelivered,
             self.unprotected,
             self.fields_left_out,
+            self.sequence_gaps,
+            self.sequence_restarts,
+            self.sequence_missing,
         ] {
             put_u64(out, count);
         }
@@ -143,6 +152,9 @@ impl StreamLedger {
         ledger.redelivered = reader.u64()?;
         ledger.unprotected = reader.u64()?;
         ledger.fields_left_out = reader.u64()?;
+        ledger.sequence_gaps = reader.u64()?;
+        ledger.sequence_restarts = reader.u64()?;
+        ledger.sequence_missing = reader.u64()?;
         Ok(ledger)
     }
 }

@@ -7,6 +7,7 @@ pub mod aggregate;
 mod checkpoint;
 pub mod commit_policy;
 pub mod decode;
+mod dedup;
 mod devices;
 pub mod driver;
 mod emit;

@@ -242,6 +242,7 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         Scope::Stream(_) | Scope::Group(_) => {}
     }
     renumber_fields(&mut old, &wanted);
+    old.dedup.fit(wanted.dedup.clone());
     old.windows = books;
     old.has_groups = groups::are_used(&wanted);
     old.spec = wanted;

@@ -77,6 +77,12 @@ pub struct LedgerStatus {
     pub unprotected: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub fields_left_out: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub sequence_gaps: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub sequence_restarts: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub sequence_missing: u64,
 }
 
 /// The books of the readings that are passed on.
@@ -250,5 +256,8 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         redelivered: ledger.redelivered,
         unprotected: ledger.unprotected,
         fields_left_out: ledger.fields_left_out,
+        sequence_gaps: ledger.sequence_gaps,
+        sequence_restarts: ledger.sequence_restarts,
+        sequence_missing: ledger.sequence_missing,
     }
 }

@@ -9,6 +9,7 @@ use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, Span};
 
 use super::aggregate::Accumulator;
+use super::dedup::Dedup;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
@@ -39,6 +40,8 @@ pub(super) struct Stream {
     pub(super) windows: Vec<WindowLedger>,
     /// The books of the readings that are passed on.
     pub(super) records: RecordsLedger,
+    /// By what copies of a reading are recognised.
+    pub(super) dedup: Dedup,
     /// Readings that wait for the watermark.
     pub(super) ordered: Ordered,
     pub(super) open_panes: usize,
@@ -76,6 +79,7 @@ impl Stream {
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
             records: RecordsLedger::default(),
+            dedup: Dedup::new(spec.dedup.clone()),
             ordered: Ordered::default(),
             open_panes: 0,
             spare: Vec::new(),
@@ -133,17 +137,14 @@ impl Stream {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
         };
+        if self.is_duplicate(slot, record) {
+            return self.hear_duplicate(out, live, slot);
+        }
         self.ledger.received += 1;
         self.ledger.accepted += 1;
 
         self.pass_on(out, slot, record);
-        for window in 0..self.spec.windows.len() {
-            let (slot, before) = match self.spec.windows[window].key {
-                KeySpec::Device => (slot, self.watermark_of(slot)),
-                key => self.shared_key(key, slot, record.at),
-            };
-            self.add_to_window(out, slot, window, record, before);
-        }
+        self.add_to_windows(out, slot, record);
         let rises = self.advance(slot, record);
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
@@ -151,6 +152,18 @@ impl Stream {
         self.touch(slot);
         if rises {
             self.fire_passed(out, slot);
+        }
+    }
+
+    /// As [`Stream::add_to_windows`]; every value counts.
+    #[inline]
+    pub(super) fn add_values_to_windows(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>) {
+        for window in 0..self.spec.windows.len() {
+            let (slot, before) = match self.spec.windows[window].key {
+                KeySpec::Device => (slot, self.watermark_of(slot)),
+                key => self.shared_key(key, slot, record.at),
+            };
+            self.add_to_window(out, slot, window, record, before);
         }
     }
 
@@ -237,6 +250,7 @@ impl Stream {
             }
         }
         self.ordered.mark_committed();
+        self.dedup.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
         self.changes.devices_from = self.devices.len();

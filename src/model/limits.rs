@@ -36,6 +36,15 @@ pub const OPEN_COST_MAX: usize = 6 * 1024 * 1024;
 pub const ORDERED_DEFAULT: usize = 10_000;
 /// See `ORDERED_DEFAULT`.
 pub const ORDERED_MAX: usize = 100_000;
+/// Readings of one device by which copies are recognised when the configuration says
+/// nothing. Covers what a device, or a second gateway, sends again after a lost connection.
+pub const DEDUP_HORIZON_DEFAULT: usize = 128;
+/// The largest horizon that a configuration may ask for: each reading is compared with it.
+pub const DEDUP_HORIZON_MAX: usize = 1_024;
+/// What the memory of copies of all streams may take of a snapshot, which has room for
+/// 11 MiB after compression; fingerprints cannot be compressed. The configuration is
+/// checked against it.
+pub const DEDUP_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
 /// Longest window.

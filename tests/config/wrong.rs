@@ -87,6 +87,19 @@ const WRONG: &[Case] = &[
         &[("streams[1].records", "go nowhere")],
     ),
     ("on_idle = \"hold\"", "records = \"sorted\"", &[("streams[0].records", "\"off\" or \"arrival\" or \"ordered\"")]),
+    ("on_idle = \"hold\"", "dedup = \"on\"", &[("streams[0].dedup", "a table, or \"off\"")]),
+    ("on_idle = \"hold\"", "dedup = {}", &[("streams[0].dedup", "does not say what a copy is")]),
+    ("on_idle = \"hold\"", "dedup = { sequence = \"seq\" }", &[("streams[0].dedup.sequence", "is none of `fields`")]),
+    (
+        "on_idle = \"hold\"",
+        "dedup = { by = \"payload\", horizon = 2000 }",
+        &[("streams[0].dedup.by", "\"time_and_values\""), ("streams[0].dedup.horizon", "from 1 to 1024")],
+    ),
+    (
+        "devices_max = 7",
+        "dedup = { by = \"time_and_values\", horizon = 300 }\ndevices_max = 1000",
+        &[("streams[0].dedup", "would remember 2352KiB, at most 2048KiB")],
+    ),
     ("on_idle = \"hold\"", "ordered_max = 10", &[("streams[0].ordered_max", "says nothing")]),
     (
         "on_idle = \"hold\"",

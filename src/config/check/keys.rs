@@ -132,6 +132,7 @@ pub static STREAM: Section = Section {
         key("max_future", Default("5m"), "records further ahead of our clock are set aside; or `off`"),
         key("min_time", Default("2000-01-01T00:00:00Z"), "earlier times are no times (RFC 3339); or `off`"),
         key("devices_max", Default("10000"), "records of further devices are rejected; 1 to 100000"),
+        key("dedup", Default("off"), "readings that come twice count once; see `streams.dedup`"),
         key(
             "records",
             Derived("`off` with windows, else `arrival`"),
@@ -155,6 +156,24 @@ pub static TIME: Section = Section {
     ],
 };
 
+/// `dedup` of a stream.
+pub static DEDUP: Section = Section {
+    title: "streams.dedup",
+    keys: &[
+        key("sequence", Derived("either `sequence` or `by`"), "the field that numbers the readings of a device"),
+        key(
+            "by",
+            Derived("either `sequence` or `by`"),
+            "`time_and_values`: the same time and values are the same reading",
+        ),
+        key(
+            "horizon",
+            Derived("`128`, or what 2 MiB hold for `devices_max`"),
+            "readings remembered per device, 1 to 1024",
+        ),
+    ],
+};
+
 /// `[[streams.windows]]`.
 pub static WINDOW: Section = Section {
     title: "[[streams.windows]]",
@@ -175,7 +194,7 @@ pub static WINDOW: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 8] = [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &TIME, &WINDOW];
+pub static SECTIONS: [&Section; 9] = [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &TIME, &DEDUP, &WINDOW];
 
 impl Section {
     /// The key of that name.

@@ -7,6 +7,7 @@ use crate::model::limits::{DEVICES_MAX, FIELDS_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
+use super::dedup::{self, Around};
 use super::table::{Item, Table, unique_names};
 use super::{items, keys, name, records, scalar, time, window};
 
@@ -31,6 +32,9 @@ pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<Str
             report.warn(&table.spot_of("topic"), wrong);
         }
         streams.push(stream);
+    }
+    if streams.len() == tables.len() {
+        dedup::check_total(&streams, &tables, report);
     }
     (streams.len() == items.len()).then_some(streams)
 }
@@ -64,6 +68,8 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let min_time = table
         .parsed("min_time", "a moment in RFC 3339, or \"off\"", report, |text| scalar::or_off(text, scalar::moment));
     let devices_max = table.integer("devices_max", 1..=DEVICES_MAX, report);
+    let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
+    let dedup = dedup::check(table, &around, report);
     let records = records::check(table, report);
     let windows = window::check_all(table, disorder, report);
     Some(StreamSpec {
@@ -74,6 +80,7 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
         max_future: max_future?,
         min_time: min_time?,
         devices_max: devices_max?,
+        dedup: dedup?,
         records: records?,
         windows: windows?,
         ..StreamSpec::new(stream_name?, topic?, device?)

@@ -9,7 +9,8 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new slots | shared watermark | books | held readings (`ordered.rs`) |
+//! section:    new fields | new slots | shared watermark | books | copies known (`dedup`) |
+//!             held readings (`ordered.rs`) |
 //!             removed panes | n × (slot | watermark | newest | flags | group? | floor? | idle in | n × pane)
 //! new slot:   device, group or stream | name
 //! ```
@@ -89,6 +90,7 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         books.write(out);
     }
     stream.records.write(out);
+    stream.dedup.write(out, extent);
     match extent {
         Extent::Changes => {
             stream.ordered.write_changes(out);
@@ -161,6 +163,7 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         *books = WindowLedger::read(reader)?;
     }
     stream.records = RecordsLedger::read(reader)?;
+    stream.dedup.read(reader, stream.devices.len())?;
     stream.ordered.read(reader)?;
     for _ in 0..reader.u64()? {
         let (slot, window) = (read_slot(reader, stream)?, reader.u8()?);

@@ -1,6 +1,7 @@
 //! What the engine is told to do: the checked pipeline. Built by `config`,
 //! which guarantees the stated ranges; the engine relies on them.
 
+mod dedup;
 mod records;
 mod source;
 mod watermark;
@@ -13,6 +14,7 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::encode::Encoding;
 
+pub use dedup::{DedupBy, DedupSpec};
 pub use records::Records;
 pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
@@ -71,6 +73,8 @@ pub struct StreamSpec {
     pub min_time: Option<EventTime>,
     /// Devices of this stream, 1 ..= `limits::DEVICES_MAX`.
     pub devices_max: usize,
+    /// How copies of a reading are recognised; `None`: each counts.
+    pub dedup: Option<DedupSpec>,
     /// Whether single readings are passed on.
     pub records: Records,
     /// At most `limits::WINDOWS_MAX`.
@@ -106,6 +110,7 @@ impl StreamSpec {
             max_future: None,
             min_time: None,
             devices_max: DEVICES_DEFAULT,
+            dedup: None,
             records: Records::Off,
             windows: Vec::new(),
         }
