@@ -159,6 +159,7 @@ impl Stream {
         device.idle = true;
         let own = device.watermark;
         self.count_active(slot, false);
+        self.ledger.idled += 1;
         if matches!(self.spec.watermark.scope, Scope::Stream(_) | Scope::Group(_))
             && let Some(common) = self.common_mut(slot)
         {

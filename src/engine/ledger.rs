@@ -38,6 +38,8 @@ pub struct StreamLedger {
     pub sequence_restarts: u64,
     /// Outside the balance: accepted records that should have had a sequence number.
     pub sequence_missing: u64,
+    /// Outside the balance: how often a device fell idle.
+    pub idled: u64,
 }
 
 /// Books of one window definition.
@@ -131,6 +133,7 @@ impl StreamLedger {
             self.sequence_gaps,
             self.sequence_restarts,
             self.sequence_missing,
+            self.idled,
         ] {
             put_u64(out, count);
         }
@@ -155,6 +158,7 @@ impl StreamLedger {
         ledger.sequence_gaps = reader.u64()?;
         ledger.sequence_restarts = reader.u64()?;
         ledger.sequence_missing = reader.u64()?;
+        ledger.idled = reader.u64()?;
         Ok(ledger)
     }
 }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::model::record::RejectReason;
-use crate::model::time::{Now, Span};
+use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
 use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
@@ -45,6 +45,11 @@ pub struct StreamStatus {
     /// How far the device that is furthest behind is behind the clock, in
     /// milliseconds; null without any watermark.
     pub lag_max_ms: Option<u64>,
+    /// Strategy `adaptive`: the lowest bound that is in force for one of the devices, in
+    /// milliseconds; else null.
+    pub bound_min_ms: Option<u64>,
+    /// The highest.
+    pub bound_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
     /// Readings that are passed on: `accepted = open + on_time + early + side_output`;
@@ -83,6 +88,8 @@ pub struct LedgerStatus {
     pub sequence_restarts: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub sequence_missing: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub idled: u64,
 }
 
 /// The books of the readings that are passed on.
@@ -149,7 +156,33 @@ pub struct LaneStatus {
     pub held: u64,
 }
 
+/// One device of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStatus {
+    /// Nothing was heard of it for the timeout, or ever.
+    pub is_idle: bool,
+    /// Its own watermark, once it has one.
+    pub watermark: Option<EventTime>,
+    /// Windows of its own that hold records.
+    pub open_windows: usize,
+    /// Strategy `adaptive`: the bound that is in force for it.
+    pub bound: Option<Span>,
+}
+
 impl Engine {
+    /// What is known of a device; `None` when it is not.
+    pub fn device(&self, stream: usize, device: &str) -> Option<DeviceStatus> {
+        let stream = self.streams.get(stream)?;
+        let slot = stream.devices.find(device)?;
+        let device = stream.devices.get(slot);
+        Some(DeviceStatus {
+            is_idle: device.idle,
+            watermark: device.watermark.time(),
+            open_windows: device.panes.len(),
+            bound: stream.bound_of(slot),
+        })
+    }
+
     /// The engine's part of the status document.
     pub fn status(&self, now: Now) -> Status {
         let streams: Vec<_> = self.streams.iter().map(|stream| stream_status(stream, now)).collect();
@@ -213,6 +246,7 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         let watermark = stream.watermark_of(slot).time()?;
         Some(watermark.lag_behind(now.wall.as_event_time()))
     });
+    let bounds = || stream.devices.devices().filter_map(|slot| stream.bound_of(slot));
     let windows = stream.spec.windows.iter().zip(&stream.windows).map(|(spec, books)| WindowStatus {
         name: spec.name.as_str().to_owned(),
         accepted: books.accepted,
@@ -229,6 +263,8 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         groups: stream.devices.group_count(),
         open_windows: stream.open_panes,
         lag_max_ms: behind.max().map(Span::as_millis),
+        bound_min_ms: bounds().min().map(Span::as_millis),
+        bound_max_ms: bounds().max().map(Span::as_millis),
         ledger: ledger_status(&stream.ledger),
         records: records_status(stream),
         windows: windows.collect(),
@@ -259,5 +295,6 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         sequence_gaps: ledger.sequence_gaps,
         sequence_restarts: ledger.sequence_restarts,
         sequence_missing: ledger.sequence_missing,
+        idled: ledger.idled,
     }
 }

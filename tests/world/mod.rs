@@ -61,6 +61,7 @@ pub(crate) struct World {
 /// The pipeline of one stream `s` with disorder 2 s; `more` goes into the stream.
 pub(crate) fn pipeline(more: &str) -> PipelineSpec {
     let fields = if more.contains("fields =") { "" } else { "fields = { v = \"/v\" }" };
+    let disorder = if more.contains("watermark =") { "" } else { "disorder = \"2s\"" };
     let text = format!(
         r#"
 [gateway]
@@ -70,7 +71,7 @@ name = "s"
 topic = "d/{{device}}"
 {fields}
 time = {{ field = "/ts", unit = "ms" }}
-disorder = "2s"
+{disorder}
 {more}
 "#
     );
@@ -170,6 +171,11 @@ impl World {
         let payload = payload.to_string();
         let message = Message { topic: &topic, payload: payload.as_bytes(), retain: false, dup: false, tag: None };
         self.event(at, Event::Message(message))
+    }
+
+    /// When time alone will next change something.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.driver.engine().next_deadline().map(ProcTime::as_millis)
     }
 
     pub(crate) fn finish(&mut self, at: u64) -> Vec<Value> {

@@ -9,9 +9,9 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new slots | shared watermark | books | copies known (`dedup`) |
-//!             held readings (`ordered.rs`) |
-//!             removed panes | n × (slot | watermark | newest | flags | group? | floor? | idle in | n × pane)
+//! section:    new fields | new slots | shared watermark | newest | lateness? | books |
+//!             copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
+//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
 //! new slot:   device, group or stream | name
 //! ```
 //!
@@ -33,6 +33,7 @@ use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
+use super::watermark::adaptive::Histogram;
 use super::window::pane::Pane;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
@@ -55,6 +56,7 @@ pub(super) fn open(bytes: &[u8]) -> Result<Reader<'_>, Damaged> {
 const IDLE: u8 = 1;
 const GROUP: u8 = 2;
 const FLOOR: u8 = 4;
+const LATENESS: u8 = 8;
 
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +87,11 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         put_str(out, name.as_str());
     }
     put_time(out, stream.shared.time());
+    put_time(out, stream.newest);
+    out.push(u8::from(stream.lateness.is_some()));
+    if let Some(histogram) = &stream.lateness {
+        histogram.write(out);
+    }
     stream.ledger.write(out);
     for books in &stream.windows {
         books.write(out);
@@ -130,13 +137,17 @@ fn write_devices(
         out.push(
             u8::from(device.idle) * IDLE
                 | u8::from(device.group.is_some()) * GROUP
-                | u8::from(device.floor > Watermark::NONE) * FLOOR,
+                | u8::from(device.floor > Watermark::NONE) * FLOOR
+                | u8::from(device.lateness.is_some()) * LATENESS,
         );
         if let Some(group) = device.group {
             put_u64(out, u64::from(group));
         }
         if device.floor > Watermark::NONE {
             put_time(out, device.floor.time());
+        }
+        if let Some(histogram) = &device.lateness {
+            histogram.write(out);
         }
         // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(live).as_millis();
@@ -158,6 +169,8 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         read_new_slot(reader, stream)?;
     }
     stream.shared = Watermark::restore(reader.time()?);
+    stream.newest = reader.time()?;
+    stream.lateness = if reader.u8()? == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
     stream.ledger = StreamLedger::read(reader)?;
     for books in &mut stream.windows {
         *books = WindowLedger::read(reader)?;
@@ -207,6 +220,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
         return Err(Damaged);
     }
     let floor = if flags & FLOOR == 0 { None } else { reader.time()? };
+    let lateness = if flags & LATENESS == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -218,6 +232,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     device.idle = flags & IDLE != 0;
     device.group = group;
     device.floor = Watermark::restore(floor);
+    device.lateness = lateness;
     device.idle_at = idle_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
