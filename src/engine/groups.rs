@@ -80,7 +80,9 @@ impl Stream {
         if self.devices.group_count() >= self.spec.devices_max {
             return Err(RejectReason::TooManyGroups);
         }
-        Ok(self.devices.add_group(label))
+        let slot = self.devices.add_group(label);
+        self.revive(slot);
+        Ok(slot)
     }
 
     /// Moves a device to another group.

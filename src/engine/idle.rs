@@ -71,6 +71,11 @@ impl Stream {
             }
             return;
         }
+        self.turn_idle(out, slots);
+    }
+
+    /// Those of the devices that are active fall idle, all at one moment.
+    pub(super) fn turn_idle(&mut self, out: &mut Emit<'_>, slots: &[u32]) {
         let awake = slots.iter().copied().filter(|slot| !self.devices.get(*slot).idle);
         let fallen: Vec<u32> = awake.collect();
         for slot in &fallen {
@@ -86,6 +91,7 @@ impl Stream {
             return;
         }
         let slot = self.devices.add(name);
+        self.revive(slot);
         self.hear(live, slot);
         self.rejoin(slot);
     }
@@ -96,6 +102,7 @@ impl Stream {
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
         }
+        self.arm_expiry(slot, live);
         self.changes.ledger = true;
         self.touch(slot);
     }

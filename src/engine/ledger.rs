@@ -40,6 +40,10 @@ pub struct StreamLedger {
     pub sequence_missing: u64,
     /// Outside the balance: how often a device fell idle.
     pub idled: u64,
+    /// Outside the balance: devices whose state was freed after `state_ttl`.
+    pub expired: u64,
+    /// Outside the balance: tombstones that made room for newer ones.
+    pub tombstones_evicted: u64,
 }
 
 /// Books of one window definition.
@@ -134,6 +138,8 @@ impl StreamLedger {
             self.sequence_restarts,
             self.sequence_missing,
             self.idled,
+            self.expired,
+            self.tombstones_evicted,
         ] {
             put_u64(out, count);
         }
@@ -159,6 +165,8 @@ impl StreamLedger {
         ledger.sequence_restarts = reader.u64()?;
         ledger.sequence_missing = reader.u64()?;
         ledger.idled = reader.u64()?;
+        ledger.expired = reader.u64()?;
+        ledger.tombstones_evicted = reader.u64()?;
         Ok(ledger)
     }
 }

@@ -34,6 +34,8 @@ pub mod step;
 pub mod store;
 mod stream;
 mod timers;
+mod tombstones;
+mod ttl;
 pub mod watermark;
 pub mod window;
 pub mod wire;
@@ -183,6 +185,10 @@ impl Engine {
                 let (stream, mut out, _) = self.parts(index, now, (0, 0));
                 stream.handle_idle(&mut out, live);
             }
+            if self.streams[index].expiry.earliest().is_some_and(|at| at <= live) {
+                let (stream, mut out, _) = self.parts(index, now, (0, 0));
+                stream.handle_expiry(&mut out, live);
+            }
             if self.streams[index].follows_clock() {
                 let (stream, mut out, _) = self.parts(index, now, (0, 0));
                 stream.follow_clock(&mut out);
@@ -192,7 +198,8 @@ impl Engine {
 
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
-        let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min();
+        let silence = |stream: &Stream| stream.timers.earliest().into_iter().chain(stream.expiry.earliest()).min();
+        let idle = self.streams.iter().filter_map(silence).min();
         let idle = idle.and_then(|earliest| self.idle_clock.proc_time_of(earliest));
         let clock = self.seen.and_then(|now| self.streams.iter().filter_map(|stream| stream.clock_deadline(now)).min());
         idle.into_iter().chain(clock).min()

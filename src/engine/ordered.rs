@@ -133,6 +133,13 @@ impl Ordered {
         self.held.range(first..=last).next().map(|(place, _)| *place)
     }
 
+    /// The highest event time that a scope holds.
+    pub(super) fn newest_of(&self, scope: u32) -> Option<EventTime> {
+        let first = Place { scope, at: EventTime::MIN, arrival: 0 };
+        let last = Place { scope, at: EventTime::MAX, arrival: u64::MAX };
+        self.held.range(first..=last).next_back().map(|(place, _)| place.at)
+    }
+
     /// Takes a reading out. It is the caller's to recycle the row.
     pub(super) fn take(&mut self, place: Place) -> Option<Vec<u8>> {
         let row = self.held.remove(&place)?;

@@ -22,6 +22,7 @@ use super::snapshot::{self, Definition};
 use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowSpec};
 use super::stream::{Stream, fields_of};
 use super::timers::LiveTime;
+use super::ttl::{fit_tombstones, rearm_expiry};
 use super::watermark::Watermark;
 use super::window::pane::Pane;
 use super::wire::Damaged;
@@ -160,7 +161,7 @@ fn window_target(stored: &StreamSpec, window: usize, wanted: &StreamSpec) -> Opt
 fn set_fences(old: &mut Stream, wanted: &StreamSpec) {
     for (window, stored) in old.spec.windows.iter().enumerate() {
         let target = window_target(&old.spec, window, wanted).map(|target| &wanted.windows[target]);
-        for slot in old.all_slots() {
+        for slot in old.devices.occupied().collect::<Vec<_>>() {
             let until = match target {
                 // All that has records may have been reported.
                 None => old.devices.get(slot).newest,
@@ -244,6 +245,7 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     }
     forget_lateness(&mut old, &wanted.watermark);
     renumber_fields(&mut old, &wanted);
+    fit_tombstones(&mut old, &wanted);
     old.dedup.fit(wanted.dedup.clone());
     old.windows = books;
     old.has_groups = groups::are_used(&wanted);
@@ -330,6 +332,7 @@ fn rearm(stream: &mut Stream) -> usize {
             stream.arm_idle(slot, idle_at);
         }
     }
+    rearm_expiry(stream);
     stream.mark_committed();
     cost
 }

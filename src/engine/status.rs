@@ -36,8 +36,10 @@ pub struct Status {
 pub struct StreamStatus {
     /// Its name.
     pub name: String,
-    /// Devices known.
+    /// Devices known, but for those whose state was freed after `state_ttl`.
     pub devices: usize,
+    /// What is left of those.
+    pub tombstones: usize,
     /// Groups known.
     pub groups: usize,
     /// Windows that hold records.
@@ -90,6 +92,10 @@ pub struct LedgerStatus {
     pub sequence_missing: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub idled: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub expired: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub tombstones_evicted: u64,
 }
 
 /// The books of the readings that are passed on.
@@ -260,6 +266,7 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
     StreamStatus {
         name: stream.spec.name.as_str().to_owned(),
         devices: stream.devices.device_count(),
+        tombstones: stream.tombstones.len(),
         groups: stream.devices.group_count(),
         open_windows: stream.open_panes,
         lag_max_ms: behind.max().map(Span::as_millis),
@@ -296,5 +303,7 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         sequence_restarts: ledger.sequence_restarts,
         sequence_missing: ledger.sequence_missing,
         idled: ledger.idled,
+        expired: ledger.expired,
+        tombstones_evicted: ledger.tombstones_evicted,
     }
 }

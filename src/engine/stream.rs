@@ -21,6 +21,7 @@ use super::outbox::row::LateReason;
 use super::scope::Common;
 use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
+use super::tombstones::Tombstones;
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
 
@@ -43,6 +44,10 @@ pub(super) struct Stream {
     /// Each device is in a group, by its label.
     pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
+    /// The same for `state_ttl`.
+    pub(super) expiry: IdleTimers,
+    /// What is left of devices that were silent for so long.
+    pub(super) tombstones: Tombstones,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
     /// The books of the readings that are passed on.
@@ -75,10 +80,8 @@ pub(super) struct Changes {
     pub devices: Vec<u32>,
     /// Panes that are gone: device, window, start.
     pub removed: Vec<(u32, u8, EventTime)>,
-    /// Fields and devices before these are committed.
+    /// Fields before this one are committed.
     pub fields_from: usize,
-    /// See `fields_from`.
-    pub devices_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
 }
@@ -97,6 +100,8 @@ impl Stream {
             common: Common::default(),
             has_groups: groups::are_used(&spec),
             timers: IdleTimers::default(),
+            expiry: IdleTimers::default(),
+            tombstones: Tombstones::default(),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
             records: RecordsLedger::default(),
@@ -126,7 +131,10 @@ impl Stream {
     /// True for a retained message that tells nothing new: it has no time of its
     /// own, or one that is not newer than the device's newest record.
     pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
-        let newest = || self.devices.get(self.devices.find(device)?).newest;
+        let newest = || match self.devices.find(device) {
+            Some(slot) => self.devices.get(slot).newest,
+            None => self.tombstones.newest(device),
+        };
         source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)
     }
 
@@ -180,6 +188,7 @@ impl Stream {
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
         }
+        self.arm_expiry(slot, live);
         self.touch(slot);
         if rises {
             self.fire_passed(out, slot);
@@ -214,7 +223,11 @@ impl Stream {
         let group = if self.has_groups { Some(self.group_slot(record.group)?) } else { None };
         let slot = match known {
             Some(slot) => slot,
-            None => self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?),
+            None => {
+                let slot = self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?);
+                self.revive(slot);
+                slot
+            }
         };
         if let Some(group) = group
             && self.devices.get(slot).group != Some(group)
@@ -290,7 +303,8 @@ impl Stream {
         self.dedup.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
-        self.changes.devices_from = self.devices.len();
+        self.devices.mark_committed();
+        self.tombstones.mark_committed();
         self.changes.ledger = false;
     }
 

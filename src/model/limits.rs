@@ -48,6 +48,10 @@ pub const DEDUP_HORIZON_MAX: usize = 1_024;
 /// 11 MiB after compression; fingerprints cannot be compressed. The configuration is
 /// checked against it.
 pub const DEDUP_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What is left of devices whose state was freed: four for each device that a stream may
+/// have, and never more than this, because their names cannot be compressed and all of
+/// them are in every snapshot. Full: the oldest goes, and its device begins anew.
+pub const TOMBSTONES_MAX: usize = 65_536;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
 /// Longest window.

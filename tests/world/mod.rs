@@ -61,6 +61,7 @@ pub(crate) struct World {
 /// The pipeline of one stream `s` with disorder 2 s; `more` goes into the stream.
 pub(crate) fn pipeline(more: &str) -> PipelineSpec {
     let fields = if more.contains("fields =") { "" } else { "fields = { v = \"/v\" }" };
+    let topic = if more.contains("topic =") { "" } else { "topic = \"d/{device}\"" };
     let disorder = if more.contains("watermark =") { "" } else { "disorder = \"2s\"" };
     let text = format!(
         r#"
@@ -68,7 +69,7 @@ pub(crate) fn pipeline(more: &str) -> PipelineSpec {
 id = "gw"
 [[streams]]
 name = "s"
-topic = "d/{{device}}"
+{topic}
 {fields}
 time = {{ field = "/ts", unit = "ms" }}
 {disorder}

@@ -163,6 +163,11 @@ pub static STREAM: Section = Section {
         key("max_future", Default("5m"), "records further ahead of our clock are set aside; or `off`"),
         key("min_time", Default("2000-01-01T00:00:00Z"), "earlier times are no times (RFC 3339); or `off`"),
         key("devices_max", Default("10000"), "records of further devices are rejected; 1 to 100000"),
+        key(
+            "state_ttl",
+            Default("off"),
+            "silence after which the state of a device is freed, and its place is another's; or `off`",
+        ),
         key("dedup", Default("off"), "readings that come twice count once; see `streams.dedup`"),
         key(
             "records",

@@ -58,13 +58,16 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
         .parsed("min_time", "a moment in RFC 3339, or \"off\"", report, |text| scalar::or_off(text, scalar::moment));
     let devices_max = table.integer("devices_max", 1..=DEVICES_MAX, report);
     watermark::check_devices_max(table, watermark.as_ref(), devices_max, report);
+    let state_ttl = table.parsed("state_ttl", watermark::OFF, report, |text| {
+        scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
+    });
     let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
     let records = records::check(table, report);
     let group = group(table, topic.as_ref(), report);
     let windows = window::check_all(table, watermark.as_ref(), report);
     check_group(table, watermark.as_ref(), windows.as_deref(), report);
-    Some(StreamSpec {
+    let stream = StreamSpec {
         format: format?(fields?),
         time: time?,
         watermark: watermark?,
@@ -72,12 +75,30 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
         max_future: max_future?,
         min_time: min_time?,
         devices_max: devices_max?,
+        state_ttl: state_ttl?,
         dedup: dedup?,
         records: records?,
         windows: windows?,
         group: group?,
         ..StreamSpec::new(stream_name?, topic?, device?)
-    })
+    };
+    check_state_ttl(table, &stream, report);
+    Some(stream)
+}
+
+/// A device that comes back after `state_ttl` must find its old windows behind it.
+fn check_state_ttl(table: &Table<'_>, stream: &StreamSpec, report: &mut Report) {
+    let Some(ttl) = stream.state_ttl else { return };
+    let least = stream.shortest_ttl();
+    if ttl < least {
+        let wrong =
+            Wrong::new("must be at least what the longest window takes: its size, its lateness and the disorder");
+        report.problem(&table.spot_of("state_ttl"), wrong.hint(format!("\"{}\" or more", scalar::show(least))));
+    }
+    if let Some(timeout) = stream.watermark.idle_timeout.filter(|timeout| ttl < *timeout) {
+        let wrong = Wrong::new(format!("must not be below `idle_timeout` ({})", scalar::show(timeout)));
+        report.problem(&table.spot_of("state_ttl"), wrong);
+    }
 }
 
 fn any_span(text: &str) -> Result<Span, Wrong> {

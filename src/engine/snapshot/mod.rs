@@ -9,10 +9,10 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new slots | shared watermark | newest | lateness? | books |
+//! section:    new fields | freed slots | given slots | tombstones | shared watermark | newest | lateness? | books |
 //!             copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
-//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
-//! new slot:   device, group or stream | name
+//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | ends in? | idle in | n × pane)
+//! given slot: slot | device, group or stream | name
 //! ```
 //!
 //! A page holds what changed since the one before it and refers to streams,
@@ -28,7 +28,7 @@ mod pane;
 use crate::model::ids::DeviceId;
 use crate::model::time::{EventTime, Span};
 
-use super::devices::SlotKind;
+use super::devices::{DeviceTable, SlotKind};
 use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::stream::Stream;
 use super::timers::LiveTime;
@@ -57,6 +57,7 @@ const IDLE: u8 = 1;
 const GROUP: u8 = 2;
 const FLOOR: u8 = 4;
 const LATENESS: u8 = 8;
+const EXPIRES: u8 = 16;
 
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,23 +69,27 @@ pub(super) enum Extent {
 }
 
 pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, live: LiveTime) {
-    let (fields_from, devices_from) = match extent {
-        Extent::Changes => (stream.changes.fields_from, stream.changes.devices_from),
-        Extent::Whole => (0, 0),
+    let fields_from = match extent {
+        Extent::Changes => stream.changes.fields_from,
+        Extent::Whole => 0,
     };
     let names = &stream.fields.names()[fields_from..];
     put_u64(out, names.len() as u64);
     for name in names {
         put_str(out, name.as_str());
     }
-    put_u64(out, (stream.devices.len() - devices_from) as u64);
-    for (_, name, device) in stream.devices.slots().skip(devices_from) {
-        out.push(match device.kind {
-            SlotKind::Device => 0,
-            SlotKind::Group => 1,
-            SlotKind::Stream => 2,
-        });
-        put_str(out, name.as_str());
+    match extent {
+        Extent::Changes => {
+            put_u64(out, stream.devices.freed().len() as u64);
+            stream.devices.freed().iter().for_each(|slot| put_u64(out, u64::from(*slot)));
+            write_given(out, &stream.devices, stream.devices.given().iter().copied());
+            stream.tombstones.write_changes(out);
+        }
+        Extent::Whole => {
+            put_u64(out, 0);
+            write_given(out, &stream.devices, stream.devices.occupied());
+            stream.tombstones.write_all(out);
+        }
     }
     put_time(out, stream.shared.time());
     put_time(out, stream.newest);
@@ -107,8 +112,22 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         Extent::Whole => {
             stream.ordered.write_all(out);
             write_removed(out, &[]);
-            write_devices(out, stream, extent, live, 0..u32::try_from(stream.devices.len()).expect("bounded"));
+            write_devices(out, stream, extent, live, stream.devices.occupied());
         }
+    }
+}
+
+fn write_given(out: &mut Vec<u8>, devices: &DeviceTable, slots: impl Iterator<Item = u32> + Clone) {
+    put_u64(out, slots.clone().count() as u64);
+    for slot in slots {
+        put_u64(out, u64::from(slot));
+        out.push(match devices.get(slot).kind {
+            SlotKind::Device => 0,
+            SlotKind::Group => 1,
+            SlotKind::Stream => 2,
+            SlotKind::Vacant => unreachable!("a vacant slot is not given"),
+        });
+        put_str(out, devices.name(slot).as_str());
     }
 }
 
@@ -126,9 +145,10 @@ fn write_devices(
     stream: &Stream,
     extent: Extent,
     live: LiveTime,
-    slots: impl ExactSizeIterator<Item = u32>,
+    slots: impl Iterator<Item = u32> + Clone,
 ) {
-    put_u64(out, slots.len() as u64);
+    let slots = slots.filter(|slot| stream.devices.get(*slot).kind != SlotKind::Vacant);
+    put_u64(out, slots.clone().count() as u64);
     for slot in slots {
         let device = stream.devices.get(slot);
         put_u64(out, u64::from(slot));
@@ -138,7 +158,8 @@ fn write_devices(
             u8::from(device.idle) * IDLE
                 | u8::from(device.group.is_some()) * GROUP
                 | u8::from(device.floor > Watermark::NONE) * FLOOR
-                | u8::from(device.lateness.is_some()) * LATENESS,
+                | u8::from(device.lateness.is_some()) * LATENESS
+                | u8::from(device.expires_at != LiveTime::NEVER) * EXPIRES,
         );
         if let Some(group) = device.group {
             put_u64(out, u64::from(group));
@@ -148,6 +169,9 @@ fn write_devices(
         }
         if let Some(histogram) = &device.lateness {
             histogram.write(out);
+        }
+        if device.expires_at != LiveTime::NEVER {
+            put_u64(out, device.expires_at.remaining(live).as_millis());
         }
         // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(live).as_millis();
@@ -166,8 +190,15 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
-        read_new_slot(reader, stream)?;
+        let slot = read_slot(reader, stream)?;
+        stream.dedup.forget(slot);
+        stream.fences.forget(slot);
+        stream.devices.free(slot);
     }
+    for _ in 0..reader.u64()? {
+        read_given(reader, stream)?;
+    }
+    stream.tombstones.read(reader)?;
     stream.shared = Watermark::restore(reader.time()?);
     stream.newest = reader.time()?;
     stream.lateness = if reader.u8()? == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
@@ -192,17 +223,16 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     Ok(())
 }
 
-fn read_new_slot(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
-    let kind = reader.u8()?;
-    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
-    let devices = &mut stream.devices;
-    match kind {
-        0 if devices.find(name.as_str()).is_none() => devices.add(name),
-        1 if devices.find_group(name.as_str()).is_none() => devices.add_group(name),
-        2 if devices.whole().is_none() => devices.add_whole(),
+fn read_given(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+    let slot = reader.uint()?;
+    let kind = match reader.u8()? {
+        0 => SlotKind::Device,
+        1 => SlotKind::Group,
+        2 => SlotKind::Stream,
         _ => return Err(Damaged),
     };
-    Ok(())
+    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
+    if stream.devices.restore(slot, kind, name) { Ok(()) } else { Err(Damaged) }
 }
 
 fn read_slot(reader: &mut Reader<'_>, stream: &Stream) -> Result<u32, Damaged> {
@@ -221,6 +251,10 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     }
     let floor = if flags & FLOOR == 0 { None } else { reader.time()? };
     let lateness = if flags & LATENESS == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
+    let expires_at = match flags & EXPIRES {
+        0 => LiveTime::NEVER,
+        _ => live.plus(Span::from_millis(reader.u64()?)),
+    };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -234,6 +268,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     device.floor = Watermark::restore(floor);
     device.lateness = lateness;
     device.idle_at = idle_at;
+    device.expires_at = expires_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
         match device.pane_position(pane.window, pane.start) {

@@ -73,6 +73,9 @@ pub struct StreamSpec {
     pub min_time: Option<EventTime>,
     /// Devices of this stream, 1 ..= `limits::DEVICES_MAX`.
     pub devices_max: usize,
+    /// Silence after which the state of a device is freed; `None`: never. At least
+    /// [`StreamSpec::shortest_ttl`].
+    pub state_ttl: Option<Span>,
     /// How copies of a reading are recognised; `None`: each counts.
     pub dedup: Option<DedupSpec>,
     /// Whether single readings are passed on.
@@ -110,6 +113,7 @@ impl StreamSpec {
             max_future: None,
             min_time: None,
             devices_max: DEVICES_DEFAULT,
+            state_ttl: None,
             dedup: None,
             records: Records::Off,
             windows: Vec::new(),
