@@ -144,9 +144,9 @@ impl Stream {
             return;
         }
         if self.marker.is_some() {
-            self.accept_marked(out, live, record)
+            self.accept_marked(out, live, record);
         } else {
-            self.take_in(out, live, record, false)
+            self.take_in(out, live, record, false);
         }
     }
 
@@ -169,7 +169,7 @@ impl Stream {
             }
             let (slot, before) = match self.spec.windows[window].key {
                 KeySpec::Device => (slot, self.watermark_of(slot)),
-                key => self.shared_key(key, slot, record.at),
+                key @ (KeySpec::Group | KeySpec::Stream) => self.shared_key(key, slot, record.at),
             };
             self.add_to_window(out, slot, window, record, before);
         }
