@@ -59,8 +59,6 @@ pub(super) struct Device {
     pub has_timer: bool,
     /// A device: when its silence ends its state; `NEVER` when it does not.
     pub expires_at: LiveTime,
-    /// The stream's expiry timers hold its one entry.
-    pub has_expiry: bool,
     /// Changed since the last commit.
     pub dirty: bool,
     /// The watermark at which the next of its panes fires or expires.
@@ -304,7 +302,6 @@ impl Device {
             idle_at: LiveTime::NEVER,
             has_timer: false,
             expires_at: LiveTime::NEVER,
-            has_expiry: false,
             dirty: false,
             due: EventTime::MAX,
             panes: Vec::new(),

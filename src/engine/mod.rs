@@ -175,12 +175,16 @@ impl Engine {
         self.outbox.handle_ack(batch);
     }
 
-    /// Turns devices idle whose deadline has come, and moves the watermarks that
-    /// follow the clock. Calling early is harmless.
+    /// Moves the watermarks that follow the clock, turns devices idle whose deadline has
+    /// come, and ends those that were silent for too long. Calling early is harmless.
     fn handle_deadlines(&mut self, now: Now) {
         self.seen = Some(now);
         let live = self.idle_clock.read(now.proc);
         for index in 0..self.streams.len() {
+            if self.streams[index].follows_clock() {
+                let (stream, mut out, _) = self.parts(index, now, (0, 0));
+                stream.follow_clock(&mut out);
+            }
             if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
                 let (stream, mut out, _) = self.parts(index, now, (0, 0));
                 stream.handle_idle(&mut out, live);
@@ -188,10 +192,6 @@ impl Engine {
             if self.streams[index].expiry.earliest().is_some_and(|at| at <= live) {
                 let (stream, mut out, _) = self.parts(index, now, (0, 0));
                 stream.handle_expiry(&mut out, live);
-            }
-            if self.streams[index].follows_clock() {
-                let (stream, mut out, _) = self.parts(index, now, (0, 0));
-                stream.follow_clock(&mut out);
             }
         }
     }

@@ -163,9 +163,9 @@ impl Stream {
             return;
         }
         if self.marker.is_some() {
-            self.accept_marked(out, live, record)
+            self.accept_marked(out, live, record);
         } else {
-            self.take_in(out, live, record, false)
+            self.take_in(out, live, record, false);
         }
     }
 
@@ -207,7 +207,7 @@ impl Stream {
             }
             let (slot, before) = match self.spec.windows[window].key {
                 KeySpec::Device => (slot, self.watermark_of(slot)),
-                key => self.shared_key(key, slot, record.at),
+                key @ (KeySpec::Group | KeySpec::Stream) => self.shared_key(key, slot, record.at),
             };
             self.add_to_window(out, slot, window, record, before);
         }
@@ -221,13 +221,12 @@ impl Stream {
             return Err(RejectReason::TooManyDevices);
         }
         let group = if self.has_groups { Some(self.group_slot(record.group)?) } else { None };
-        let slot = match known {
-            Some(slot) => slot,
-            None => {
-                let slot = self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?);
-                self.revive(slot);
-                slot
-            }
+        let slot = if let Some(slot) = known {
+            slot
+        } else {
+            let slot = self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?);
+            self.revive(slot);
+            slot
         };
         if let Some(group) = group
             && self.devices.get(slot).group != Some(group)

@@ -120,7 +120,9 @@ impl Tombstones {
 
     fn write(&self, out: &mut Vec<u8>, from: u64, removed: &[u64]) {
         put_u64(out, removed.len() as u64);
-        removed.iter().for_each(|order| put_u64(out, *order));
+        for order in removed {
+            put_u64(out, *order);
+        }
         put_u64(out, self.by_order.range(from..).count() as u64);
         for (order, name) in self.by_order.range(from..) {
             let (_, tombstone) = self.by_name[name];

@@ -38,10 +38,9 @@ impl Stream {
     }
 
     pub(super) fn expire_at(&mut self, slot: u32, at: LiveTime) {
-        let device = self.devices.get_mut(slot);
-        device.expires_at = at;
-        if !device.has_expiry {
-            device.has_expiry = true;
+        let before = core::mem::replace(&mut self.devices.get_mut(slot).expires_at, at);
+        // One entry for each device that has a deadline; see `timers.rs`.
+        if before == LiveTime::NEVER {
             self.expiry.push(at, slot);
         }
     }
@@ -50,10 +49,8 @@ impl Stream {
     pub(super) fn handle_expiry(&mut self, out: &mut Emit<'_>, live: LiveTime) {
         let mut expired = Vec::new();
         while let Some(slot) = self.expiry.pop_due(live) {
-            let device = self.devices.get_mut(slot);
-            device.has_expiry = false;
-            if device.expires_at > live {
-                let at = device.expires_at;
+            let at = core::mem::replace(&mut self.devices.get_mut(slot).expires_at, LiveTime::NEVER);
+            if at > live {
                 self.expire_at(slot, at);
             } else {
                 expired.push(slot);
@@ -62,7 +59,9 @@ impl Stream {
         if expired.is_empty() {
             return;
         }
-        expired.iter().for_each(|slot| self.end(out, *slot));
+        for slot in &expired {
+            self.end(out, *slot);
+        }
         self.turn_idle(out, &expired);
         let mut groups: Vec<u32> = expired.iter().filter_map(|slot| self.devices.get(*slot).group).collect();
         for slot in expired {
@@ -195,12 +194,11 @@ pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
 pub(super) fn rearm_expiry(stream: &mut Stream) {
     for slot in stream.all_slots() {
         let device = stream.devices.get_mut(slot);
-        let at = device.expires_at;
-        device.has_expiry = false;
+        let at = core::mem::replace(&mut device.expires_at, LiveTime::NEVER);
         match (stream.spec.state_ttl, device.kind) {
             (Some(_), SlotKind::Device) if at != LiveTime::NEVER => stream.expire_at(slot, at),
             (Some(_), SlotKind::Device) => stream.arm_expiry(slot, LiveTime::default()),
-            _ => device.expires_at = LiveTime::NEVER,
+            _ => {}
         }
     }
 }

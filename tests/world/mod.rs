@@ -144,10 +144,8 @@ impl World {
         let now = World::now(at);
         let order = self.driver.engine().outbox().next_order();
         self.driver.handle(now, event);
-        match event {
-            Event::UplinkUp => self.uplink_up = true,
-            Event::UplinkDown => self.uplink_up = false,
-            _ => {}
+        if matches!(event, Event::UplinkUp | Event::UplinkDown) {
+            self.uplink_up = matches!(event, Event::UplinkUp);
         }
         let rows = self.rows(order);
         if self.restart != Restart::Never {

@@ -17,13 +17,13 @@ pub(super) struct Around<'a> {
     pub devices_max: Option<usize>,
 }
 
-/// The dedup of `stream`: none, one, or one with a problem.
-pub(super) fn check(stream: &Table<'_>, around: &Around<'_>, report: &mut Report) -> Option<Option<DedupSpec>> {
-    let Some(item) = stream.get("dedup") else { return Some(None) };
+/// The dedup of `stream`. None is what it says, or could not be read, which is reported.
+pub(super) fn check(stream: &Table<'_>, around: &Around<'_>, report: &mut Report) -> Option<DedupSpec> {
+    let item = stream.get("dedup")?;
     match item.value {
-        Value::Text(text) if text == "off" => return Some(None),
+        Value::Text(text) if text == "off" => return None,
         Value::Table(_) => {}
-        _ => {
+        Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) => {
             report.problem(&item.spot, Wrong::new("must be a table, or \"off\"").hint(EXAMPLE));
             return None;
         }
@@ -45,7 +45,7 @@ pub(super) fn check(stream: &Table<'_>, around: &Around<'_>, report: &mut Report
         Some(_) => table.integer("horizon", 1..=DEDUP_HORIZON_MAX, report),
         None => Some(DedupSpec::default_horizon(by.as_ref()?, around.devices_max?)),
     };
-    Some(Some(DedupSpec { by: by?, horizon: horizon? }))
+    Some(DedupSpec { by: by?, horizon: horizon? })
 }
 
 fn sequence(table: &Table<'_>, around: &Around<'_>, report: &mut Report) -> Option<DedupBy> {

@@ -64,7 +64,7 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
     let records = records::check(table, report);
-    let group = group(table, topic.as_ref(), report);
+    let group = topic.as_ref().and_then(|topic| group(table, topic, report));
     let windows = window::check_all(table, watermark.as_ref(), report);
     check_group(table, watermark.as_ref(), windows.as_deref(), report);
     let stream = StreamSpec {
@@ -76,10 +76,10 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
         min_time: min_time?,
         devices_max: devices_max?,
         state_ttl: state_ttl?,
-        dedup: dedup?,
+        dedup,
         records: records?,
         windows: windows?,
-        group: group?,
+        group,
         ..StreamSpec::new(stream_name?, topic?, device?)
     };
     check_state_ttl(table, &stream, report);
@@ -115,11 +115,9 @@ fn template(text: &str, topic: &TopicPattern) -> Result<DeviceTemplate, Wrong> {
     })
 }
 
-/// `Some(None)`: there are no groups.
-fn group(table: &Table<'_>, topic: Option<&TopicPattern>, report: &mut Report) -> Option<Option<DeviceTemplate>> {
-    let Some(item) = table.get("group") else { return Some(None) };
-    let topic = topic?;
-    item.parsed("a string", report, |text| template(text, topic)).map(Some)
+/// None: there are no groups, or what makes the label is wrong.
+fn group(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Option<DeviceTemplate> {
+    table.get("group")?.parsed("a string", report, |text| template(text, topic))
 }
 
 /// A label is needed where somebody asks for it, and there only.

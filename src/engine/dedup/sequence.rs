@@ -1,4 +1,4 @@
-//! Copies by sequence number: an anti-replay window, as IPsec has one (RFC 4303,
+//! Copies by sequence number: an anti-replay window, as `IPsec` has one (RFC 4303,
 //! section 3.4.3 and appendix A), that also knows counters which start over.
 //!
 //! ```text

@@ -151,15 +151,16 @@ fn write_devices(
     put_u64(out, slots.clone().count() as u64);
     for slot in slots {
         let device = stream.devices.get(slot);
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         put_u64(out, u64::from(slot));
         put_time(out, device.watermark.time());
         put_time(out, device.newest);
         out.push(
-            u8::from(device.idle) * IDLE
-                | u8::from(device.group.is_some()) * GROUP
-                | u8::from(device.floor > Watermark::NONE) * FLOOR
-                | u8::from(device.lateness.is_some()) * LATENESS
-                | u8::from(device.expires_at != LiveTime::NEVER) * EXPIRES,
+            flag(device.idle, IDLE)
+                | flag(device.group.is_some(), GROUP)
+                | flag(device.floor > Watermark::NONE, FLOOR)
+                | flag(device.lateness.is_some(), LATENESS)
+                | flag(device.expires_at != LiveTime::NEVER, EXPIRES),
         );
         if let Some(group) = device.group {
             put_u64(out, u64::from(group));

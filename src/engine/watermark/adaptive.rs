@@ -2,7 +2,7 @@
 //! that a given part of them kept.
 //!
 //! A histogram with logarithmic buckets, four to a doubling (the layout of Gil
-//! Tene's HdrHistogram, with two significant bits): lateness up to 8 ms is exact, a
+//! Tene's `HdrHistogram`, with two significant bits): lateness up to 8 ms is exact, a
 //! longer one is overstated by at most a quarter, up to more than a year. Its size is
 //! fixed: some 300 bytes. It ages: at [`SAMPLES_MAX`] records it is halved, so that a
 //! record counts for half after that many more, and a device that became better or
