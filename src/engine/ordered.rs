@@ -385,6 +385,6 @@ mod tests {
             ordered.recycle(row);
         }
         assert!(ordered.added.len() <= 1_026, "{}", ordered.added.len());
-        assert_eq!((ordered.removed.len(), ordered.spare.len()), (0, 1));
+        assert_eq!((ordered.removed.len(), ordered.spare.len()), (0, SPARE_ROWS));
     }
 }
