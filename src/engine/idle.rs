@@ -21,14 +21,14 @@ impl Stream {
     /// Turns devices idle whose deadline has come.
     pub(super) fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
         let mut fallen = Vec::new();
-        while let Some(slot) = self.timers.pop_due(live) {
+        while let Some((entry, slot)) = self.timers.pop_due(live) {
             let device = self.devices.get_mut(slot);
             device.has_timer = false;
             if device.idle_at == LiveTime::NEVER {
                 // It was said to be offline before.
                 continue;
             }
-            if device.idle_at > live {
+            if device.idle_at > entry {
                 let at = device.idle_at;
                 self.arm_idle(slot, at);
                 continue;

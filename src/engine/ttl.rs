@@ -48,9 +48,9 @@ impl Stream {
     /// Ends the devices that were silent for too long.
     pub(super) fn handle_expiry(&mut self, out: &mut Emit<'_>, live: LiveTime) {
         let mut expired = Vec::new();
-        while let Some(slot) = self.expiry.pop_due(live) {
+        while let Some((entry, slot)) = self.expiry.pop_due(live) {
             let at = core::mem::replace(&mut self.devices.get_mut(slot).expires_at, LiveTime::NEVER);
-            if at > live {
+            if at > entry {
                 self.expire_at(slot, at);
             } else {
                 expired.push(slot);
