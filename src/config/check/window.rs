@@ -40,7 +40,7 @@ fn window(table: &Table<'_>, report: &mut Report) -> Option<WindowSpec> {
     let lateness = table.parsed("lateness", scalar::DURATION, report, |text| scalar::span(text, Span::ZERO..=SPAN_MAX));
     let late = table.choice("late", &[("side_output", LatePolicy::SideOutput), ("drop", LatePolicy::Drop)], report);
     let aggregates = aggregates(table, report);
-    let aggregates = Aggregates { kinds: aggregates? };
+    let aggregates = Aggregates::of(&aggregates?);
     Some(WindowSpec { lateness: lateness?, late: late?, aggregates, ..WindowSpec::new(name?, kind?) })
 }
 
