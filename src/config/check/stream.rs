@@ -3,12 +3,12 @@
 use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
 use crate::engine::spec::{FieldsSpec, FormatSpec, OnIdle, Resume, Scope, StreamSpec, WatermarkSpec};
-use crate::model::limits::{DEVICES_MAX, FIELDS_MAX, SPAN_MAX, STREAMS_MAX};
+use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
-use super::table::{Item, Table, unique_names};
-use super::{items, keys, name, scalar, time, window};
+use super::table::{Table, unique_names};
+use super::{fields, items, keys, name, scalar, time, window};
 
 /// All streams; `None` when one could not be built.
 pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
@@ -45,7 +45,7 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     });
     let device = topic.as_ref().and_then(|topic| device(table, topic, report));
     let format = table.choice("format", &[("json", FormatSpec::Json as fn(FieldsSpec) -> FormatSpec)], report);
-    let fields = fields(table, report);
+    let fields = fields::check(table, report);
     let time = time::check(table, report);
     let disorder = table.parsed("disorder", scalar::DURATION, report, any_span);
     let off = "a duration such as \"60s\", or \"off\"";
@@ -65,8 +65,10 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
         .parsed("min_time", "a moment in RFC 3339, or \"off\"", report, |text| scalar::or_off(text, scalar::moment));
     let devices_max = devices_max(table, report);
     let windows = window::check_all(table, disorder, report);
+    let (fields, states) = fields?;
     Some(StreamSpec {
-        format: format?(fields?),
+        format: format?(fields),
+        states,
         time: time?,
         watermark: WatermarkSpec { idle_timeout: idle_timeout?, scope: scope?, ..WatermarkSpec::bounded(disorder?) },
         on_idle: on_idle?,
@@ -107,39 +109,6 @@ fn device(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Optio
         },
     );
     None
-}
-
-fn fields(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec> {
-    let Some(item) = table.get("fields") else { return Some(FieldsSpec::All) };
-    let Value::Table(entries) = item.value else {
-        return item.parsed("\"all\" or a table", report, |text| match text {
-            "all" => Ok(FieldsSpec::All),
-            _ => Err(Wrong::new("must be \"all\" or a table").hint("{ temperature = \"/temperature\" }")),
-        });
-    };
-    if entries.is_empty() || entries.len() > FIELDS_MAX {
-        let wrong = Wrong::new(format!("has {} fields, 1 to {FIELDS_MAX} are allowed", entries.len()));
-        report.problem(&item.spot, wrong.hint("\"all\" takes every number"));
-    }
-    let mut named: Vec<(_, String)> = Vec::new();
-    for entry in entries {
-        let field = Item::new(&entry.node, format!("{}.{}", item.spot.path, entry.key));
-        let field_name = match name(&entry.key) {
-            Ok(name) => Some(name),
-            Err(wrong) => {
-                report.problem(&field.spot, wrong);
-                None
-            }
-        };
-        let pointer = field.parsed("a JSON Pointer", report, time::pointer);
-        if let (Some(name), Some(pointer)) = (field_name, pointer) {
-            if let Some((other, _)) = named.iter().find(|(_, known)| *known == pointer) {
-                report.warn(&field.spot, Wrong::new(format!("is the same value as `{other}`")));
-            }
-            named.push((name, pointer));
-        }
-    }
-    (named.len() == entries.len()).then_some(FieldsSpec::Named(named))
 }
 
 fn devices_max(table: &Table<'_>, report: &mut Report) -> Option<usize> {
