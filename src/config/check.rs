@@ -17,6 +17,7 @@ mod scalar;
 mod stream;
 mod table;
 mod time;
+mod watermark;
 mod window;
 
 use std::path::PathBuf;
