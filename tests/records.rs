@@ -259,7 +259,7 @@ fn both_encodings_carry_a_reading_and_the_receiver_counts_it_once() {
         quality: ClockQuality::Unsynced,
     };
     let mut bytes = Vec::new();
-    write_record(&mut bytes, &row, [("v", 2.0), ("w", -0.5)].into_iter());
+    write_record(&mut bytes, &row, [("v", 2.0), ("w", -0.5)].into_iter(), [("mode", "on")].into_iter());
     let read = || row::read(&bytes).unwrap();
     for cut in 0..bytes.len() {
         assert!(row::read(&bytes[..cut]).is_err(), "cut at {cut}");
@@ -277,7 +277,7 @@ fn both_encodings_carry_a_reading_and_the_receiver_counts_it_once() {
         *readings[1],
         json!({
             "gw": "gw", "epoch": 3, "lane": "live", "kind": "record", "id": "gw/s//a/7", "seq": 1,
-            "stream": "s", "key": "a", "event_ms": 7, "received_ms": 9, "values": { "v": 2, "w": -0.5 },
+            "stream": "s", "key": "a", "event_ms": 7, "received_ms": 9, "values": { "v": 2, "w": -0.5, "mode": "on" },
             "time_source": "receive", "time_quality": "unsynced", "early": true
         })
     );

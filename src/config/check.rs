@@ -9,8 +9,10 @@
 //! checks again nor unwraps. What cannot be known from the text alone (whether a
 //! file exists, whether a broker answers) is not checked here.
 
+mod aggregates;
 mod broker;
 mod dedup;
+mod fields;
 pub mod keys;
 mod records;
 mod scalar;

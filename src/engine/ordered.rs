@@ -298,7 +298,7 @@ mod tests {
             quality: ClockQuality::Synced,
         };
         let mut bytes = Vec::new();
-        write_record(&mut bytes, &row, [("v", 1.5)].into_iter());
+        write_record(&mut bytes, &row, [("v", 1.5)].into_iter(), [].into_iter());
         bytes
     }
 

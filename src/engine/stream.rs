@@ -82,6 +82,8 @@ pub(super) struct Changes {
     pub removed: Vec<(u32, u8, EventTime)>,
     /// Fields before this one are committed.
     pub fields_from: usize,
+    /// See `fields_from`.
+    pub states_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
 }
@@ -154,6 +156,16 @@ impl Stream {
 
     /// Takes one record in.
     pub(super) fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
+        if self.marker.is_some() {
+            self.accept_marked(out, live, record);
+        } else {
+            self.take_in(out, live, record, false);
+        }
+    }
+
+    /// Takes one record in without its mark. `is_mark`: see `Strategy::Punctuated`.
+    #[inline]
+    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
         self.changes.ledger = true;
         if self.is_from_the_future(out.now, record) {
             self.ledger.received += 1;
@@ -162,16 +174,6 @@ impl Stream {
             emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
             return;
         }
-        if self.marker.is_some() {
-            self.accept_marked(out, live, record);
-        } else {
-            self.take_in(out, live, record, false);
-        }
-    }
-
-    /// Takes one record in that is not from the future. `is_mark`: see `Strategy::Punctuated`.
-    #[inline]
-    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
         let slot = match self.admit(out, record) {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
@@ -198,15 +200,16 @@ impl Stream {
     /// As [`Stream::add_to_windows`]; every value counts.
     #[inline]
     pub(super) fn add_values_to_windows(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>) {
+        let before = self.watermark_of(slot);
         for window in 0..self.spec.windows.len() {
-            if record.values.is_empty() && self.marker.is_some() {
+            if record.values.is_empty() && record.states.is_empty() && self.marker.is_some() {
                 // Nothing but a mark: there is nothing to put into a window.
                 self.windows[window].accepted += 1;
                 self.windows[window].no_window += 1;
                 continue;
             }
             let (slot, before) = match self.spec.windows[window].key {
-                KeySpec::Device => (slot, self.watermark_of(slot)),
+                KeySpec::Device => (slot, before),
                 key @ (KeySpec::Group | KeySpec::Stream) => self.shared_key(key, slot, record.at),
             };
             self.add_to_window(out, slot, window, record, before);
@@ -302,6 +305,7 @@ impl Stream {
         self.dedup.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
+        self.changes.states_from = self.fields.states().texts().len();
         self.devices.mark_committed();
         self.tombstones.mark_committed();
         self.changes.ledger = false;

@@ -235,7 +235,11 @@ impl Stream {
         match &spec.by {
             DedupBy::TimeAndValues => {
                 let values = record.values.iter().map(|(field, value)| (name_of(&self.fields, *field), *value));
-                self.dedup.is_seen(slot, fingerprint(record.at, values), horizon)
+                let states = record
+                    .states
+                    .iter()
+                    .map(|(field, state)| (name_of(&self.fields, *field), self.fields.states().text(*state)));
+                self.dedup.is_seen(slot, fingerprint(record.at, values, states), horizon)
             }
             DedupBy::Sequence { field } => {
                 if self.dedup.field.is_none() {

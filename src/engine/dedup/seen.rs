@@ -75,12 +75,17 @@ impl Seen {
 }
 
 /// What is the same for copies of one reading, whatever the order of its fields.
-pub(super) fn fingerprint<'n>(at: EventTime, values: impl Iterator<Item = (&'n str, f64)>) -> u64 {
+pub(super) fn fingerprint<'n>(
+    at: EventTime,
+    values: impl Iterator<Item = (&'n str, f64)>,
+    states: impl Iterator<Item = (&'n str, &'n str)>,
+) -> u64 {
+    let words = states.map(|(name, word)| mix(text(name).rotate_left(1) ^ mix(text(word))));
     let fields = values.map(|(name, value)| {
         // 0.0 and -0.0 are one value.
         mix(text(name) ^ mix((value + 0.0).to_bits()))
     });
-    mix(at.as_millis().cast_unsigned() ^ mix(fields.fold(0, u64::wrapping_add)))
+    mix(at.as_millis().cast_unsigned() ^ mix(fields.chain(words).fold(0, u64::wrapping_add)))
 }
 
 /// FNV-1a, 64 bits.
@@ -101,13 +106,16 @@ mod tests {
     use super::*;
 
     fn print(millis: i64, values: &[(&str, f64)]) -> u64 {
-        fingerprint(EventTime::from_millis(millis), values.iter().copied())
+        fingerprint(EventTime::from_millis(millis), values.iter().copied(), [].into_iter())
     }
 
     #[test]
     fn the_order_of_the_fields_does_not_matter_and_everything_else_does() {
         let one = print(5, &[("t", 1.0), ("h", 2.0)]);
         assert_eq!(one, print(5, &[("h", 2.0), ("t", 1.0)]));
+        let state = |word| fingerprint(EventTime::from_millis(5), [].into_iter(), [("mode", word)].into_iter());
+        assert_eq!(state("on"), state("on"));
+        assert_ne!(state("on"), state("off"));
         assert_eq!(print(5, &[("t", 0.0)]), print(5, &[("t", -0.0)]));
         let others = [
             print(6, &[("t", 1.0), ("h", 2.0)]),

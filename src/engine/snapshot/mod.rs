@@ -9,8 +9,8 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | freed slots | given slots | tombstones | shared watermark | newest | lateness? | books |
-//!             copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
+//! section:    new fields | new states | freed slots | given slots | tombstones | shared watermark | newest |
+//!             lateness? | books | copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
 //!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | ends in? | idle in | n × pane)
 //! given slot: slot | device, group or stream | name
 //! ```
@@ -25,7 +25,7 @@
 mod definition;
 mod pane;
 
-use crate::model::ids::DeviceId;
+use crate::model::ids::{DeviceId, Name};
 use crate::model::time::{EventTime, Span};
 
 use super::devices::{DeviceTable, SlotKind};
@@ -69,15 +69,12 @@ pub(super) enum Extent {
 }
 
 pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, live: LiveTime) {
-    let fields_from = match extent {
-        Extent::Changes => stream.changes.fields_from,
-        Extent::Whole => 0,
+    let (fields_from, states_from) = match extent {
+        Extent::Changes => (stream.changes.fields_from, stream.changes.states_from),
+        Extent::Whole => (0, 0),
     };
-    let names = &stream.fields.names()[fields_from..];
-    put_u64(out, names.len() as u64);
-    for name in names {
-        put_str(out, name.as_str());
-    }
+    write_names(out, &stream.fields.names()[fields_from..]);
+    write_names(out, &stream.fields.states().texts()[states_from..]);
     match extent {
         Extent::Changes => {
             put_u64(out, stream.devices.freed().len() as u64);
@@ -114,6 +111,13 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
             write_removed(out, &[]);
             write_devices(out, stream, extent, live, stream.devices.occupied());
         }
+    }
+}
+
+fn write_names(out: &mut Vec<u8>, names: &[Name]) {
+    put_u64(out, names.len() as u64);
+    for name in names {
+        put_str(out, name.as_str());
     }
 }
 
@@ -189,6 +193,9 @@ fn write_devices(
 pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> Result<(), Damaged> {
     for _ in 0..reader.u64()? {
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
+    }
+    for _ in 0..reader.u64()? {
+        stream.fields.intern_state(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
         let slot = read_slot(reader, stream)?;

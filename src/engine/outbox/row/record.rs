@@ -29,14 +29,19 @@ pub struct RecordRow<'a> {
 }
 
 /// Appends a reading.
-pub fn write_record<'n>(out: &mut Vec<u8>, row: &RecordRow<'_>, fields: impl ExactSizeIterator<Item = (&'n str, f64)>) {
+pub fn write_record<'n>(
+    out: &mut Vec<u8>,
+    row: &RecordRow<'_>,
+    numbers: impl ExactSizeIterator<Item = (&'n str, f64)>,
+    states: impl ExactSizeIterator<Item = (&'n str, &'n str)>,
+) {
     let early = if row.early { FLAG_EARLY } else { 0 };
     out.extend_from_slice(&[TAG_RECORD, flags(row.source, row.quality, false) | early]);
     put_str(out, row.stream);
     put_str(out, row.key);
     put_i64(out, row.event.as_millis());
     put_i64(out, row.received.as_millis());
-    write_values(out, fields);
+    write_values(out, numbers, states);
 }
 
 /// Marks a stored reading as released before the watermark.
