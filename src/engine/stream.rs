@@ -70,6 +70,8 @@ pub(super) struct Changes {
     /// Fields and devices before these are committed.
     pub fields_from: usize,
     /// See `fields_from`.
+    pub states_from: usize,
+    /// See `fields_from`.
     pub devices_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
@@ -162,7 +164,7 @@ impl Stream {
 
         let before = self.watermark_of(slot);
         for window in 0..self.spec.windows.len() {
-            if record.values.is_empty() && self.marker.is_some() {
+            if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.
                 self.windows[window].accepted += 1;
                 self.windows[window].no_window += 1;
@@ -267,6 +269,7 @@ impl Stream {
         }
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
+        self.changes.states_from = self.fields.states().texts().len();
         self.changes.devices_from = self.devices.len();
         self.changes.ledger = false;
     }
