@@ -65,7 +65,9 @@ pub struct Engine {
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
-    /// The clocks at the last input, or at the start.
+    /// A watermark follows the clock.
+    follows_clock: bool,
+    /// Then: the clocks at the last input, or at the start.
     seen: Option<Now>,
     uplink_up: bool,
     resumed: bool,
@@ -111,6 +113,7 @@ impl Engine {
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            follows_clock: spec.follows_clock(),
             seen: None,
             uplink_up: false,
             resumed: false,
@@ -175,17 +178,24 @@ impl Engine {
     /// Moves the watermarks that follow the clock, and turns devices idle whose deadline
     /// has come. Calling early is harmless.
     fn handle_deadlines(&mut self, now: Now) {
-        self.seen = Some(now);
+        if self.follows_clock {
+            self.handle_clock(now);
+        }
         let live = self.idle_clock.read(now.proc);
         for index in 0..self.streams.len() {
-            if self.streams[index].follows_clock() {
-                let (stream, mut out, _) = self.parts(index, now);
-                stream.follow_clock(&mut out);
-            }
             if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
                 let (stream, mut out, _) = self.parts(index, now);
                 stream.handle_idle(&mut out, live);
             }
+        }
+    }
+
+    #[cold]
+    fn handle_clock(&mut self, now: Now) {
+        self.seen = Some(now);
+        for index in 0..self.streams.len() {
+            let (stream, mut out, _) = self.parts(index, now);
+            stream.follow_clock(&mut out);
         }
     }
 

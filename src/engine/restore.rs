@@ -108,6 +108,7 @@ impl Engine {
             .map(|(stream, wanted)| stream.unwrap_or_else(|| Stream::new(wanted.clone())))
             .collect();
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
+        self.follows_clock = spec.follows_clock();
         self.spec = spec;
         self.seen = Some(now);
         let mut out = Emit {

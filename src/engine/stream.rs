@@ -164,7 +164,7 @@ impl Stream {
 
         let before = self.watermark_of(slot);
         for window in 0..self.spec.windows.len() {
-            if record.values.is_empty() && self.marker.is_some() {
+            if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.
                 self.windows[window].accepted += 1;
                 self.windows[window].no_window += 1;
