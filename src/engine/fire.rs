@@ -66,6 +66,11 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::OnTime, watermark);
             }
             if watermark.has_expired(end, spec.lateness) {
+                // Nothing more will come; an update that waits goes now or never.
+                let last = if spec.final_pane { Some(PaneKind::Final) } else { pane.unseen.then_some(PaneKind::Late) };
+                if let Some(kind) = last {
+                    emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
+                }
                 let pane = panes.remove(index);
                 self.retire(out, slot, pane);
             } else {

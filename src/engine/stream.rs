@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 use crate::model::ids::DeviceId;
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{ClockQuality, EventTime, Now, Span};
+use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
 use super::aggregate::Accumulator;
+use super::backfill::Backfill;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
@@ -21,6 +22,7 @@ use super::scope::Members;
 use super::spec::{OnIdle, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
+use super::window::calendar::Calendar;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -35,6 +37,11 @@ pub(super) struct Stream {
     /// Scopes `shared` and `stream`: devices by the watermark at which a pane of theirs is due.
     pub(super) due: BTreeSet<(EventTime, u32)>,
     pub(super) timers: IdleTimers,
+    /// Devices with panes that are shown by the clock; see `shows.rs`.
+    pub(super) shows: BTreeSet<(ProcTime, u32)>,
+    pub(super) backfill: Backfill,
+    /// Of the calendar windows, by window.
+    pub(super) calendars: Vec<Option<Calendar>>,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
     pub(super) open_panes: usize,
@@ -69,6 +76,9 @@ impl Stream {
             members: Members::default(),
             due: BTreeSet::new(),
             timers: IdleTimers::default(),
+            shows: BTreeSet::new(),
+            backfill: Backfill::default(),
+            calendars: calendars_of(&spec),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
             open_panes: 0,
@@ -110,6 +120,29 @@ impl Stream {
             if !device.panes.is_empty() {
                 self.touch(slot);
             }
+        }
+        let Backfill { bursts, changed, .. } = &mut self.backfill;
+        for (key, burst) in bursts {
+            for delta in &mut burst.deltas {
+                delta.partial = true;
+                delta.dirty = true;
+            }
+            changed.insert(*key);
+        }
+    }
+
+    /// The calendar of a window of that kind.
+    pub(super) fn calendar(&self, window: usize) -> &Calendar {
+        self.calendars[window].as_ref().expect("made with the spec")
+    }
+
+    /// When the clock alone next emits something of this stream, idleness aside.
+    #[inline]
+    pub(super) fn next_by_clock(&self) -> Option<ProcTime> {
+        let show = self.shows.first().map(|(at, _)| *at);
+        match (show, self.backfill.earliest()) {
+            (Some(show), Some(delta)) => Some(show.min(delta)),
+            (show, delta) => show.or(delta),
         }
     }
 
@@ -221,6 +254,7 @@ impl Stream {
         if self.spec.watermark.scope != Scope::Device {
             self.fire_shared(out);
         }
+        self.emit_all_deltas(out);
     }
 
     pub(super) fn all_slots(&self) -> impl Iterator<Item = u32> + use<> {
@@ -269,6 +303,7 @@ impl Stream {
                 pane.dirty = false;
             }
         }
+        self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
         self.changes.devices_from = self.devices.len();
@@ -277,6 +312,14 @@ impl Stream {
 
     /// True when a commit would write nothing.
     pub(super) fn is_committed(&self) -> bool {
-        !self.changes.ledger && self.changes.devices.is_empty() && self.changes.removed.is_empty()
+        !self.changes.ledger
+            && self.changes.devices.is_empty()
+            && self.changes.removed.is_empty()
+            && self.backfill.changed.is_empty()
     }
+}
+
+/// What the calendar windows of a stream go by.
+pub(super) fn calendars_of(spec: &StreamSpec) -> Vec<Option<Calendar>> {
+    spec.windows.iter().map(|window| window.kind.calendar()).collect()
 }

@@ -242,6 +242,11 @@ impl Receiver {
         self.others.iter().filter(|(key, _)| key.kind == Kind::Late).map(|(_, record)| record)
     }
 
+    /// The deltas, in the order of (gw, epoch, lane, seq).
+    pub fn deltas(&self) -> impl Iterator<Item = &Value> {
+        self.others.iter().filter(|(key, _)| key.kind == Kind::Delta).map(|(_, record)| record)
+    }
+
     /// The end state: panes by id, then deltas, late records, gaps and alarms.
     pub fn end_state(&self) -> impl Iterator<Item = &Value> {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())

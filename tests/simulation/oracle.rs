@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tidegate::engine::spec::{LatePolicy, PipelineSpec, Resume, Scope, StreamSpec, WindowKind};
 use tidegate::model::record::RejectReason;
+use tidegate::model::time::Span;
 
 use super::devices::Item;
 use super::log::Take;
-use super::sessions::Sessions;
+use super::sessions::{Rules, Sessions};
 
-/// stream, window, device, start.
+/// stream, window, device, the time in the id.
 pub(crate) type Key = (String, String, String, i64);
 
 /// One window's content.
@@ -21,10 +22,12 @@ pub(crate) struct Cell {
     pub count: u64,
     pub receive_time: bool,
     pub end: i64,
+    /// The time in its id.
+    pub opened: i64,
     pub fields: BTreeMap<&'static str, Vec<f64>>,
     /// The watermark has passed its end.
     pub fired: bool,
-    /// Sessions: starts that this one had before, or that others had which are part of it.
+    /// Sessions: the times in the ids of others that are part of it.
     pub absorbed: BTreeSet<i64>,
 }
 
@@ -40,6 +43,7 @@ pub(crate) struct Books {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Per window: beyond lateness, published raw or dropped.
     pub side_output: Vec<u64>,
+    pub backfilled: Vec<u64>,
     pub no_window: Vec<u64>,
     pub dropped: Vec<u64>,
 }
@@ -59,38 +63,42 @@ struct StreamState {
 /// The truth.
 pub(crate) struct Oracle {
     pub cells: BTreeMap<Key, Cell>,
+    /// What came for windows that had expired, where it is gathered.
+    pub deltas: BTreeMap<Key, Cell>,
     /// Late and future records; how often each.
     pub late: BTreeMap<String, u64>,
     pub books: Vec<Books>,
-    /// Ids that two sessions had, one after the other.
-    pub reused: BTreeSet<Key>,
     streams: Vec<StreamState>,
     sessions: Sessions,
 }
 
 impl Oracle {
     /// Replays `takes`.
-    pub(crate) fn new(spec: &PipelineSpec, takes: &[Take]) -> Oracle {
+    ///
+    /// # Errors
+    /// The rules themselves give one id to two sessions.
+    pub(crate) fn new(spec: &PipelineSpec, takes: &[Take]) -> Result<Oracle, String> {
         let mut oracle = Oracle {
             cells: BTreeMap::new(),
+            deltas: BTreeMap::new(),
             late: BTreeMap::new(),
             books: Vec::new(),
-            reused: BTreeSet::new(),
             sessions: Sessions::default(),
             streams: spec.streams.iter().map(|_| StreamState::default()).collect(),
         };
         for (state, stream) in oracle.streams.iter_mut().zip(&spec.streams) {
             state.books.side_output = vec![0; stream.windows.len()];
+            state.books.backfilled = vec![0; stream.windows.len()];
             state.books.no_window = vec![0; stream.windows.len()];
             state.books.dropped = vec![0; stream.windows.len()];
         }
         for take in takes {
             oracle.take(spec, take);
         }
-        (oracle.reused, oracle.cells) = core::mem::take(&mut oracle.sessions).end(core::mem::take(&mut oracle.cells));
+        core::mem::take(&mut oracle.sessions).end(&mut oracle.cells)?;
         oracle.fire(spec);
         oracle.books = oracle.streams.iter().map(|state| state.books.clone()).collect();
-        oracle
+        Ok(oracle)
     }
 
     fn take(&mut self, spec: &PipelineSpec, take: &Take) {
@@ -147,32 +155,39 @@ impl Oracle {
             let mut taken = false;
             let key = |start| (spec.name.as_str().into(), window.name.as_str().into(), record.device.into(), start);
             let covering = match window.kind {
-                WindowKind::Session { gap } => {
-                    let alone = (at, at + gap.as_i64());
-                    if let Some(cell) = self.sessions.touch(&key(0), alone, lateness, watermark) {
+                WindowKind::Session { gap, max_length } => {
+                    let max_length = max_length.map(Span::as_i64);
+                    let rules = Rules { gap: gap.as_i64(), max_length, lateness, watermark };
+                    if let Some(cell) = self.sessions.touch(&key(0), at, rules) {
                         cell.add(record);
                         taken = true;
                     }
-                    vec![alone]
+                    vec![(at, at + gap.as_i64())]
                 }
                 WindowKind::Tumbling { size, offset_ms } => covering(size.as_i64(), size.as_i64(), offset_ms, at),
                 WindowKind::Sliding { size, slide, offset_ms } => {
                     covering(size.as_i64(), slide.as_i64(), offset_ms, at)
                 }
+                // The plans have hours of UTC only.
+                WindowKind::Calendar { .. } => covering(3_600_000, 3_600_000, 0, at),
             };
             let fixed = !matches!(window.kind, WindowKind::Session { .. });
+            let mut backfilled = false;
             for (start, end) in covering.iter().filter(|_| fixed) {
-                if watermark.is_some_and(|watermark| watermark >= end - 1 + lateness) {
+                let expired = watermark.is_some_and(|watermark| watermark >= end - 1 + lateness);
+                if expired && !window.late.is_backfill() {
                     continue;
                 }
-                taken = true;
-                let cell = self.cells.entry(key(*start)).or_default();
-                cell.end = *end;
+                let cells = if expired { &mut self.deltas } else { &mut self.cells };
+                (taken, backfilled) = (taken || !expired, backfilled || expired);
+                let cell = cells.entry(key(*start)).or_default();
+                (cell.opened, cell.end) = (*start, *end);
                 cell.add(record);
             }
             let late = watermark.filter(|watermark| !covering.is_empty() || at + lateness <= *watermark);
             match late {
                 _ if taken => {}
+                _ if backfilled => self.streams[index].books.backfilled[place] += 1,
                 None => self.streams[index].books.no_window[place] += 1,
                 Some(_) if window.late == LatePolicy::Drop => self.streams[index].books.dropped[place] += 1,
                 Some(watermark) => {

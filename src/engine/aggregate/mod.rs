@@ -158,6 +158,12 @@ impl Kind {
         Kind::ALL.iter().copied().find(|kind| kind.as_str() == word)
     }
 
+    /// Whether the result depends on the order of the values in time, so that late ones
+    /// cannot be merged into what is published.
+    pub fn is_order_dependent(self) -> bool {
+        false
+    }
+
     /// The persisted tag.
     pub fn tag(self) -> u8 {
         self as u8

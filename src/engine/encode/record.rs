@@ -9,7 +9,9 @@ use core::fmt;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::engine::outbox::row::{AlarmRow, FieldResults, GapRow, LateRow, PaneRow, PaneValues, RawValues, Row};
+use crate::engine::outbox::row::{
+    AlarmRow, FieldResults, GapRow, LateRow, PaneKind, PaneRow, PaneValues, RawValues, Row,
+};
 use crate::model::ids::push_escaped;
 use crate::model::record::TimeSource;
 use crate::model::time::EventTime;
@@ -55,6 +57,7 @@ pub(super) struct RecordView<'a> {
 impl Serialize for RecordView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.row {
+            Row::Pane(row, values) if row.pane == PaneKind::Delta => self.delta(row, *values).serialize(serializer),
             Row::Pane(row, values) => self.pane(row, *values).serialize(serializer),
             Row::Late(row, values) => self.late(row, *values).serialize(serializer),
             Row::Gap(row) => self.gap(*row).serialize(serializer),
@@ -82,6 +85,24 @@ struct PaneView<'a> {
     time_quality: &'static str,
     partial: bool,
     replaces: Replaced<'a>,
+}
+
+#[derive(Serialize)]
+struct DeltaView<'a> {
+    kind: &'static str,
+    id: Id<'a>,
+    seq: u64,
+    stream: &'a str,
+    window: &'a str,
+    key: &'a str,
+    start_ms: i64,
+    end_ms: i64,
+    watermark_ms: Option<i64>,
+    count: u64,
+    values: PaneResults<'a>,
+    time_source: &'static str,
+    time_quality: &'static str,
+    partial: bool,
 }
 
 #[derive(Serialize)]
@@ -127,7 +148,7 @@ impl<'a> RecordView<'a> {
     fn pane(&self, row: &PaneRow<'a>, values: PaneValues<'a>) -> PaneView<'a> {
         PaneView {
             kind: "pane",
-            id: self.id([row.stream, row.window, row.key], row.start),
+            id: self.id([row.stream, row.window, row.key], row.opened),
             rev: row.revision,
             seq: self.seq,
             stream: row.stream,
@@ -142,7 +163,26 @@ impl<'a> RecordView<'a> {
             time_source: source_word(row.source),
             time_quality: row.quality.as_str(),
             partial: row.partial,
-            replaces: Replaced { values, id: self.id([row.stream, row.window, row.key], row.start) },
+            replaces: Replaced { values, id: self.id([row.stream, row.window, row.key], row.opened) },
+        }
+    }
+
+    fn delta(&self, row: &PaneRow<'a>, values: PaneValues<'a>) -> DeltaView<'a> {
+        DeltaView {
+            kind: "delta",
+            id: self.id([row.stream, row.window, row.key], row.opened),
+            seq: self.seq,
+            stream: row.stream,
+            window: row.window,
+            key: row.key,
+            start_ms: row.start.as_millis(),
+            end_ms: row.end.as_millis(),
+            watermark_ms: row.watermark.map(EventTime::as_millis),
+            count: row.count,
+            values: PaneResults(values),
+            time_source: source_word(row.source),
+            time_quality: row.quality.as_str(),
+            partial: row.partial,
         }
     }
 
@@ -193,7 +233,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// `gateway/stream/window/key/start_ms`, each part percent-encoded.
+/// `gateway/stream/window/key/time`, each part percent-encoded.
 #[derive(Clone, Copy)]
 struct Id<'a> {
     gateway: &'a str,

@@ -1,7 +1,7 @@
 //! One emission of one window.
 
 use super::{FLAG_PARTIAL, Row, TAG_PANE, flags, quality_of, source_of};
-use crate::engine::aggregate::Kind;
+use crate::engine::aggregate::{Accumulator, Kind};
 use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_str, put_time, put_u64};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, Span};
@@ -19,6 +19,9 @@ pub enum PaneKind {
     Early,
     /// The window's state goes: nothing more will come.
     Final,
+    /// No pane, but what came for a window after it was over: adds to its result, and
+    /// has no revision.
+    Delta,
 }
 
 /// One emission of one window.
@@ -34,6 +37,8 @@ pub struct PaneRow<'a> {
     pub start: EventTime,
     /// First time after it.
     pub end: EventTime,
+    /// The time in its id: that of the record that opened a session, otherwise the start.
+    pub opened: EventTime,
     /// Why now.
     pub pane: PaneKind,
     /// Counts the emissions of this window from 0.
@@ -58,6 +63,7 @@ pub struct PaneValues<'a> {
     kinds: &'a [u8],
     fields: u64,
     bytes: &'a [u8],
+    mergeable: Option<&'a [u8]>,
 }
 
 /// Appends a pane. `values`: one `f64` per field and aggregate, NaN where there
@@ -76,6 +82,7 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
     put_str(out, row.key);
     put_i64(out, row.start.as_millis());
     put_u64(out, row.start.lag_behind(row.end).as_millis());
+    put_u64(out, row.start.lag_behind(row.opened).as_millis());
     out.push(row.pane as u8);
     out.push(flags(row.source, row.quality, row.partial));
     put_u64(out, u64::from(row.revision));
@@ -96,11 +103,20 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
     }
 }
 
+/// Appends the accumulators behind the results, field by field, if they are `wanted`.
+pub fn write_accumulators<'a>(out: &mut Vec<u8>, wanted: bool, fields: impl Iterator<Item = &'a [Accumulator]>) {
+    out.push(u8::from(wanted));
+    if wanted {
+        fields.flatten().for_each(|accumulator| accumulator.write(out));
+    }
+}
+
 /// Reads what follows the tag.
 pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
     let (stream, window, key) = (reader.str()?, reader.str()?, reader.str()?);
     let start = EventTime::from_millis(reader.i64()?);
     let end = start + Span::from_millis(reader.u64()?);
+    let opened = start + Span::from_millis(reader.u64()?);
     let pane = *PaneKind::ALL.get(usize::from(reader.u8()?)).ok_or(Damaged)?;
     let flags = reader.u8()?;
     let row = PaneRow {
@@ -109,6 +125,7 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
         key,
         start,
         end,
+        opened,
         pane,
         revision: reader.uint()?,
         watermark: reader.time()?,
@@ -123,17 +140,21 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
         reader.i64()?;
     }
     let kinds = reader.bytes()?;
-    let values = PaneValues { replaced, replaces: starts, kinds, fields: reader.u64()?, bytes: reader.rest() };
+    let mut values =
+        PaneValues { replaced, replaces: starts, kinds, fields: reader.u64()?, bytes: reader.rest(), mergeable: None };
     // Walk once, so that holding the row is the proof that it can be read.
-    let mut walk = Reader::new(values.bytes);
     for _ in 0..values.fields {
-        walk.str()?;
+        reader.str()?;
         for _ in kinds {
-            walk.f64()?;
+            reader.f64()?;
         }
     }
-    if kinds.iter().any(|tag| Kind::from_tag(*tag).is_none()) {
-        return Err(Damaged);
+    let kinds = kinds.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged)).collect::<Result<Vec<_>, _>>()?;
+    if reader.u8()? == 1 {
+        values.mergeable = Some(reader.rest());
+        for _ in 0..values.fields {
+            kinds.iter().try_for_each(|kind| kind.read(reader).map(|_| ()))?;
+        }
     }
     Ok(Row::Pane(row, values))
 }
@@ -153,6 +174,18 @@ impl<'a> PaneValues<'a> {
     pub fn replaces(self) -> impl Iterator<Item = EventTime> {
         let mut reader = Reader::new(self.replaces);
         (0..self.replaced).map_while(move |_| reader.i64().ok().map(EventTime::from_millis))
+    }
+
+    /// Each field with its accumulators, where late records are added to results.
+    pub fn accumulators(self) -> Option<impl ExactSizeIterator<Item = (&'a str, Vec<(Kind, Accumulator)>)>> {
+        let mut reader = Reader::new(self.mergeable?);
+        let proof = "checked when the row was read";
+        let names: Vec<&str> = self.fields().map(|(name, _)| name).collect();
+        let of_field = move |name| {
+            let kinds = self.kinds.iter().map(|tag| Kind::from_tag(*tag).expect(proof));
+            (name, kinds.map(|kind| (kind, kind.read(&mut reader).expect(proof))).collect())
+        };
+        Some(names.into_iter().map(of_field))
     }
 
     /// Each field with its results; `None` where there is none.
@@ -196,7 +229,8 @@ impl Iterator for FieldResults<'_> {
 
 impl PaneKind {
     /// Every kind. Append only: the place is the persisted tag.
-    pub const ALL: [PaneKind; 5] = [PaneKind::OnTime, PaneKind::Late, PaneKind::Idle, PaneKind::Early, PaneKind::Final];
+    pub const ALL: [PaneKind; 6] =
+        [PaneKind::OnTime, PaneKind::Late, PaneKind::Idle, PaneKind::Early, PaneKind::Final, PaneKind::Delta];
 
     /// The word used in outputs.
     pub fn as_str(self) -> &'static str {
@@ -206,6 +240,7 @@ impl PaneKind {
             PaneKind::Idle => "idle",
             PaneKind::Early => "early",
             PaneKind::Final => "final",
+            PaneKind::Delta => "delta",
         }
     }
 }
