@@ -145,9 +145,14 @@ impl Plan {
         self.spec.outbox_bytes_max < 1 << 20
     }
 
-    /// Silence changes nothing that is persisted.
-    pub(crate) fn never_idle(&self) -> bool {
-        self.spec.streams.iter().all(|stream| stream.watermark.idle_timeout.is_none())
+    /// Time alone changes nothing that is persisted: a deadline is what was left of it at
+    /// the last commit.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        let by_clock = |window: &WindowSpec| {
+            window.early.is_some() || window.late.is_backfill() || window.late_updates != LateUpdates::Each
+        };
+        let of = |stream: &StreamSpec| stream.watermark.idle_timeout.is_some() || stream.windows.iter().any(by_clock);
+        self.spec.streams.iter().any(of)
     }
 }
 
