@@ -10,7 +10,7 @@ use tidegate::model::record::RejectReason;
 use tidegate::model::time::Span;
 
 use super::devices::Item;
-use super::log::Take;
+use super::log::{Entry, Take};
 use super::sessions::{Rules, Sessions};
 
 /// stream, window, device, the time in the id.
@@ -73,11 +73,11 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Replays `takes`.
+    /// Replays `entries`.
     ///
     /// # Errors
     /// The rules themselves give one id to two sessions.
-    pub(crate) fn new(spec: &PipelineSpec, takes: &[Take]) -> Result<Oracle, String> {
+    pub(crate) fn new(spec: &PipelineSpec, entries: &[Entry]) -> Result<Oracle, String> {
         let mut oracle = Oracle {
             cells: BTreeMap::new(),
             deltas: BTreeMap::new(),
@@ -92,8 +92,11 @@ impl Oracle {
             state.books.no_window = vec![0; stream.windows.len()];
             state.books.dropped = vec![0; stream.windows.len()];
         }
-        for take in takes {
-            oracle.take(spec, take);
+        for entry in entries {
+            match entry {
+                Entry::Take(take) => oracle.take(spec, take),
+                Entry::Idle(devices) => oracle.idle(spec, devices),
+            }
         }
         core::mem::take(&mut oracle.sessions).end(&mut oracle.cells)?;
         oracle.fire(spec);
@@ -128,6 +131,19 @@ impl Oracle {
             }
             let record = Record { device: &message.device, at: *at, wall: take.wall_ms, values };
             self.record(index, &spec.streams[index], &record);
+        }
+    }
+
+    /// Nobody waits for these any more.
+    fn idle(&mut self, spec: &PipelineSpec, devices: &[(usize, String)]) {
+        for (index, device) in devices {
+            self.streams[*index].members.remove(device);
+        }
+        for (index, _) in devices {
+            let state = &mut self.streams[*index];
+            if matches!(spec.streams[*index].watermark.scope, Scope::Stream(_)) {
+                state.combine();
+            }
         }
     }
 
@@ -276,8 +292,17 @@ impl StreamState {
         if resume == Resume::Hold || own >= before {
             self.members.insert(device.to_owned(), own);
         }
-        let slowest = self.members.values().min().copied().unwrap_or(before);
-        self.watermarks.insert(String::new(), before.max(slowest));
+        self.combine();
+    }
+
+    /// The common watermark goes to the slowest of those that count; with none, to the
+    /// fastest of all.
+    fn combine(&mut self) {
+        let slowest = self.members.values().min().or(self.own.values().max());
+        if let Some(slowest) = slowest {
+            let before = self.watermarks.entry(String::new()).or_insert(i64::MIN);
+            *before = (*before).max(*slowest);
+        }
     }
 
     fn reject(&mut self, reason: RejectReason) {
