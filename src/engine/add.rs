@@ -7,7 +7,7 @@
 
 mod session;
 
-use crate::model::limits::{OPEN_COST_MAX, OPEN_WINDOWS_MAX};
+use crate::model::limits::{GROWTH_COST_MAX, OPEN_COST_MAX, OPEN_WINDOWS_MAX};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Span};
 
@@ -16,9 +16,10 @@ use super::emit::{Emit, emit_late, emit_pane};
 use super::fire::due_of;
 use super::outbox::row::{LateReason, PaneKind};
 use super::spec::{LatePolicy, LateUpdates, WindowKind};
+use super::states::StateTable;
 use super::stream::Stream;
 use super::watermark::Watermark;
-use super::window::pane::Pane;
+use super::window::pane::{Pane, Room};
 use super::window::{Interval, sliding, tumbling};
 
 /// What became of a record in one window. In ascending order: of several windows the
@@ -155,7 +156,7 @@ impl Stream {
         };
         let spec = &self.spec.windows[addition.window];
         let pane = &mut self.devices.get_mut(addition.slot).panes[index];
-        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates);
+        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates, self.fields.states());
         let late = addition.watermark.has_passed(interval.end);
         pane.fired |= late;
         pane.unsettled += u64::from(settles && !late);
@@ -183,7 +184,7 @@ impl Stream {
         if self.fences.stops(&spec.name, addition.slot, interval.start) {
             return Err(Outcome::Redefined);
         }
-        let cost = Pane::cost_of(addition.record, spec.aggregates.len());
+        let cost = Pane::cost_of(addition.record, &spec.aggregates);
         if self.devices.get(addition.slot).panes.len() >= OPEN_WINDOWS_MAX || !self.has_room(out, cost) {
             return Err(Outcome::NoRoom);
         }
@@ -242,15 +243,40 @@ impl Stream {
 /// Adds the record; without fields that are new to the pane when there is no room for
 /// more. Returns the number of those.
 #[inline]
-pub(super) fn take_in(out: &mut Emit<'_>, pane: &mut Pane, record: &Record<'_>, aggregates: &Aggregates) -> u64 {
+pub(super) fn take_in(
+    out: &mut Emit<'_>,
+    pane: &mut Pane,
+    record: &Record<'_>,
+    aggregates: &Aggregates,
+    states: &StateTable,
+) -> u64 {
     pane.dirty = true;
-    let growth = pane.growth(record, aggregates.len());
-    if growth > 0 && *out.open_cost + growth > OPEN_COST_MAX {
-        return pane.add_known(record, aggregates);
+    let growth = pane.growth(record, aggregates);
+    let has_room = growth == 0 || *out.open_cost + growth <= OPEN_COST_MAX;
+    if aggregates.grow() || !record.states.is_empty() || !has_room {
+        return take_in_within(out, pane, record, aggregates, states, has_room);
     }
     *out.open_cost += growth;
     pane.add(record, aggregates);
     0
+}
+
+/// The same for accumulators that hold more the more they take in, for states, and when
+/// there is no room.
+fn take_in_within(
+    out: &mut Emit<'_>,
+    pane: &mut Pane,
+    record: &Record<'_>,
+    aggregates: &Aggregates,
+    states: &StateTable,
+    has_room: bool,
+) -> u64 {
+    let before = pane.cost(aggregates);
+    let growth = if has_room { pane.growth(record, aggregates) } else { 0 };
+    let room = Room { new_fields: has_room, bytes: GROWTH_COST_MAX.saturating_sub(*out.open_cost + growth) };
+    let left_out = pane.add_within(record, aggregates, states, room);
+    *out.open_cost = *out.open_cost + pane.cost(aggregates) - before;
+    left_out
 }
 
 pub(super) fn window_tag(window: usize) -> u8 {

@@ -119,7 +119,7 @@ impl Stream {
         if self.fences.stops(&spec.name, addition.slot, interval.start) {
             return Outcome::Redefined;
         }
-        let cost = Pane::cost_of(addition.record, spec.aggregates.len());
+        let cost = Pane::cost_of(addition.record, &spec.aggregates);
         let key = (addition.slot, window_tag(addition.window));
         let place = |stream: &Stream| stream.backfill.bursts.get(&key).map(|burst| burst.position(interval.start));
         if !matches!(place(self), Some(Ok(_))) {
@@ -140,7 +140,8 @@ impl Stream {
             burst.deltas.insert(index, Pane::open(key.1, interval, false, buffer));
             index
         });
-        self.ledger.fields_left_out += take_in(out, &mut burst.deltas[index], addition.record, aggregates);
+        self.ledger.fields_left_out +=
+            take_in(out, &mut burst.deltas[index], addition.record, aggregates, self.fields.states());
         if burst.entry == ProcTime::NEVER {
             burst.entry = burst.due();
             self.backfill.deadlines.insert((burst.entry, key));
@@ -179,10 +180,10 @@ impl Stream {
         let (slot, window) = key;
         let name = self.devices.name(slot).clone();
         let watermark = self.watermark_of(slot);
-        let width = self.spec.windows[usize::from(window)].aggregates.len();
+        let aggregates = &self.spec.windows[usize::from(window)].aggregates;
         for mut delta in burst.deltas {
             emit_pane(out, &self.spec, &self.fields, name.as_str(), &mut delta, PaneKind::Delta, watermark);
-            *out.open_cost -= delta.cost(width);
+            *out.open_cost -= delta.cost(aggregates);
             keep_buffer(&mut self.spare, delta.accumulators);
         }
     }

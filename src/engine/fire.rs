@@ -85,7 +85,7 @@ impl Stream {
     }
 
     fn retire(&mut self, out: &mut Emit<'_>, slot: u32, pane: Pane) {
-        *out.open_cost -= pane.cost(self.spec.windows[usize::from(pane.window)].aggregates.len());
+        *out.open_cost -= pane.cost(&self.spec.windows[usize::from(pane.window)].aggregates);
         self.changes.removed.push((slot, pane.window, pane.start));
         self.open_panes -= 1;
         keep_buffer(&mut self.spare, pane.accumulators);
@@ -138,7 +138,9 @@ pub(super) fn due_of(pane: &Pane, spec: &WindowSpec) -> EventTime {
 }
 
 /// Keeps a buffer for the next pane, unless there are enough or it is large.
-pub(super) fn keep_buffer(spare: &mut Vec<Vec<Accumulator>>, buffer: Vec<Accumulator>) {
+pub(super) fn keep_buffer(spare: &mut Vec<Vec<Accumulator>>, mut buffer: Vec<Accumulator>) {
+    // What they hold is not kept.
+    buffer.clear();
     if spare.len() < SPARE_PANES && buffer.capacity() <= SPARE_ACCUMULATORS {
         spare.push(buffer);
     }

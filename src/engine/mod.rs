@@ -16,6 +16,7 @@ pub mod fields;
 mod fire;
 pub mod ledger;
 pub mod memory_store;
+mod number;
 pub mod outbox;
 pub mod redelivery;
 pub mod replay;
@@ -25,6 +26,7 @@ mod scope;
 mod shows;
 pub mod snapshot;
 pub mod spec;
+pub mod states;
 pub mod status;
 pub mod step;
 pub mod store;
@@ -34,7 +36,7 @@ pub mod watermark;
 pub mod window;
 pub mod wire;
 
-use crate::model::ids::{DeviceId, FieldIx};
+use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{EventTime, Now, ProcTime};
@@ -167,7 +169,7 @@ impl Engine {
             let clock = stream.next_by_clock().filter(|at| *at <= now.proc);
             // Due while the idle clock stands still: it was due when it stopped.
             let idle_at = idle.map(|at| self.idle_clock.proc_time_of(at).unwrap_or_default());
-            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            let (stream, mut out, _) = self.parts(index, now);
             match (idle, clock) {
                 (None, None) => return,
                 (Some(live), clock) if clock.is_none_or(|at| idle_at <= Some(at)) => stream.handle_idle(&mut out, live),
@@ -238,7 +240,7 @@ impl Engine {
         let live = self.idle_clock.read(now.proc);
         for place in 0..self.decoded.records.len() {
             let entry = self.decoded.records[place];
-            let (stream, mut out, values) = self.parts(index, now, entry.values);
+            let (stream, mut out, decoded) = self.parts(index, now);
             let (at, source) = match entry.time {
                 Err(reason) => {
                     stream.reject(reason);
@@ -252,7 +254,8 @@ impl Engine {
                 continue;
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
-            stream.accept(&mut out, live, &Record { source, ..Record::new(device.as_str(), at, values) });
+            let (values, states) = (decoded.values(entry), decoded.states(entry));
+            stream.accept(&mut out, live, &Record { source, states, ..Record::new(device.as_str(), at, values) });
         }
     }
 
@@ -261,7 +264,7 @@ impl Engine {
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
-        let (stream, mut out, _) = self.parts(stream, now, (0, 0));
+        let (stream, mut out, _) = self.parts(stream, now);
         stream.accept(&mut out, live, record);
     }
 
@@ -279,6 +282,11 @@ impl Engine {
         self.streams[stream].fields.intern(name)
     }
 
+    /// The place of a state of a stream, given to it now if it is new.
+    pub fn state(&mut self, stream: usize, text: &str) -> Option<StateIx> {
+        self.streams[stream].fields.intern_state(text)
+    }
+
     /// The place of a stream.
     pub fn stream(&self, name: &str) -> Option<usize> {
         self.streams.iter().position(|stream| stream.spec.name.as_str() == name)
@@ -293,7 +301,7 @@ impl Engine {
     /// The end of a bounded input: every open window of every stream fires.
     pub fn finish(&mut self, now: Now) {
         for index in 0..self.streams.len() {
-            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            let (stream, mut out, _) = self.parts(index, now);
             stream.finish(&mut out);
         }
     }
@@ -352,8 +360,8 @@ impl Engine {
         self.canary
     }
 
-    /// One stream, where its rows go, and the values of a decoded record.
-    fn parts(&mut self, index: usize, now: Now, values: (u32, u32)) -> (&mut Stream, Emit<'_>, &[(FieldIx, f64)]) {
+    /// One stream, where its rows go, and what was decoded.
+    fn parts(&mut self, index: usize, now: Now) -> (&mut Stream, Emit<'_>, &DecodedBatch) {
         let out = Emit {
             now,
             outbox: &mut self.outbox,
@@ -362,7 +370,6 @@ impl Engine {
             open_cost: &mut self.open_cost,
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };
-        let values = &self.decoded.values[values.0 as usize..values.1 as usize];
-        (&mut self.streams[index], out, values)
+        (&mut self.streams[index], out, &self.decoded)
     }
 }

@@ -306,7 +306,7 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
             burst.deltas.iter_mut().for_each(|delta| delta.renumber(&places, aggregates));
         }
     }
-    old.fields = table;
+    old.fields = table.with_states_of(&old.fields);
 }
 
 /// Every deadline anew, from what was persisted. Returns the cost of its panes.
@@ -322,8 +322,8 @@ fn rearm(stream: &mut Stream, now: ProcTime) -> usize {
         let due = panes.min().unwrap_or(EventTime::MAX);
         let idle_at = device.idle_at;
         stream.open_panes += device.panes.len();
-        let width = |pane: &Pane| windows[usize::from(pane.window)].aggregates.len();
-        cost += device.panes.iter().map(|pane| pane.cost(width(pane))).sum::<usize>();
+        let aggregates = |pane: &Pane| &windows[usize::from(pane.window)].aggregates;
+        cost += device.panes.iter().map(|pane| pane.cost(aggregates(pane))).sum::<usize>();
         let (own, active) = (device.watermark, !device.idle);
         stream.set_due(slot, due);
         if let Scope::Stream(resume) = stream.spec.watermark.scope {
@@ -361,8 +361,8 @@ fn rearm_deltas(stream: &mut Stream, now: ProcTime) -> usize {
     for ((_, window), burst) in &mut stream.backfill.bursts {
         burst.quiet_at = since_now(burst.quiet_at, now);
         burst.full_at = since_now(burst.full_at, now);
-        let width = stream.spec.windows[usize::from(*window)].aggregates.len();
-        cost += burst.deltas.iter().map(|delta| delta.cost(width)).sum::<usize>();
+        let aggregates = &stream.spec.windows[usize::from(*window)].aggregates;
+        cost += burst.deltas.iter().map(|delta| delta.cost(aggregates)).sum::<usize>();
     }
     stream.backfill.rearm();
     cost

@@ -60,6 +60,8 @@ pub(super) struct Changes {
     /// Fields and devices before these are committed.
     pub fields_from: usize,
     /// See `fields_from`.
+    pub states_from: usize,
+    /// See `fields_from`.
     pub devices_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
@@ -308,6 +310,7 @@ impl Stream {
         self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
+        self.changes.states_from = self.fields.states().texts().len();
         self.changes.devices_from = self.devices.len();
         self.changes.ledger = false;
     }

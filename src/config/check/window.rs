@@ -41,7 +41,7 @@ pub(super) fn check_all(stream: &Table<'_>, disorder: Option<Span>, report: &mut
 fn window(table: &Table<'_>, report: &mut Report) -> Option<WindowSpec> {
     let name = table.parsed("name", "a string", report, name);
     let kind = kind::check(table, report);
-    let aggregates = aggregates(table, report).map(|kinds| Aggregates { kinds });
+    let aggregates = aggregates(table, report).map(|kinds| Aggregates::of(&kinds));
     let panes = panes::check(table, report);
     let late = late::check(table, kind, aggregates.as_ref(), report);
     let (panes, aggregates) = (panes?, aggregates?);

@@ -69,7 +69,7 @@ impl Stream {
         let aggregates = &self.spec.windows[addition.window].aggregates;
         let tag = window_tag(addition.window);
         let panes = &mut self.devices.get_mut(addition.slot).panes;
-        let cost_of = |panes: &[Pane]| panes.iter().map(|pane| pane.cost(aggregates.len())).sum::<usize>();
+        let cost_of = |panes: &[Pane]| panes.iter().map(|pane| pane.cost(aggregates)).sum::<usize>();
         *out.open_cost -= cost_of(&panes[first..first + count]);
         if panes[first].start != merged.start {
             self.changes.removed.push((addition.slot, tag, panes[first].start));
@@ -96,7 +96,7 @@ impl Stream {
         let spec = &self.spec.windows[addition.window];
         let early = spec.early;
         let pane = &mut self.devices.get_mut(addition.slot).panes[index];
-        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates);
+        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates, self.fields.states());
         let late = addition.watermark.has_passed(end);
         // What was still open is published by the firing that follows.
         let settled = if late { core::mem::take(&mut pane.unsettled) } else { 0 };

@@ -9,7 +9,7 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | late | aggregates)
-//! section:    new fields | new devices | shared watermark | books |
+//! section:    new fields | new states | new devices | shared watermark | books |
 //!             removed panes | n × (device | watermark | newest | idle | idle in | n × pane) |
 //!             n × (device | window | 0: gone, 1: goes on, 2: new | quiet in | full in | n × delta)
 //! ```
@@ -25,7 +25,7 @@ mod burst;
 mod definition;
 mod pane;
 
-use crate::model::ids::DeviceId;
+use crate::model::ids::{DeviceId, Name};
 use crate::model::time::{EventTime, Span};
 
 use super::ledger::{StreamLedger, WindowLedger};
@@ -61,15 +61,12 @@ pub(super) enum Extent {
 }
 
 pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, clocks: Clocks) {
-    let (fields_from, devices_from) = match extent {
-        Extent::Changes => (stream.changes.fields_from, stream.changes.devices_from),
-        Extent::Whole => (0, 0),
+    let (fields_from, states_from, devices_from) = match extent {
+        Extent::Changes => (stream.changes.fields_from, stream.changes.states_from, stream.changes.devices_from),
+        Extent::Whole => (0, 0, 0),
     };
-    let names = &stream.fields.names()[fields_from..];
-    put_u64(out, names.len() as u64);
-    for name in names {
-        put_str(out, name.as_str());
-    }
+    write_names(out, &stream.fields.names()[fields_from..]);
+    write_names(out, &stream.fields.states().texts()[states_from..]);
     put_u64(out, (stream.devices.len() - devices_from) as u64);
     for (_, name, _) in stream.devices.slots().skip(devices_from) {
         put_str(out, name.as_str());
@@ -90,6 +87,13 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         }
     }
     write_bursts(out, stream, extent, clocks.proc);
+}
+
+fn write_names(out: &mut Vec<u8>, names: &[Name]) {
+    put_u64(out, names.len() as u64);
+    for name in names {
+        put_str(out, name.as_str());
+    }
 }
 
 fn write_removed(out: &mut Vec<u8>, removed: &[(u32, u8, EventTime)]) {
@@ -130,6 +134,9 @@ fn write_devices(
 pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> Result<(), Damaged> {
     for _ in 0..reader.u64()? {
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
+    }
+    for _ in 0..reader.u64()? {
+        stream.fields.intern_state(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
         let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
