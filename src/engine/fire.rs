@@ -82,6 +82,7 @@ impl Stream {
         self.changes.ledger = true;
         self.touch(slot);
         self.set_due(slot, next_due);
+        self.refresh_show(slot);
     }
 
     fn retire(&mut self, out: &mut Emit<'_>, slot: u32, pane: Pane) {
@@ -101,6 +102,7 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Idle, watermark);
             }
         }
+        self.refresh_show(slot);
     }
 
     #[inline]

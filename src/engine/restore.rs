@@ -341,13 +341,13 @@ fn rearm(stream: &mut Stream, now: ProcTime) -> usize {
     cost
 }
 
-/// A deadline was read as what is left of it.
+/// A deadline was read as what is left of it. What `early` is new for has none yet.
 fn rearm_shows(stream: &mut Stream, slot: u32, now: ProcTime) {
     let mut next = ProcTime::NEVER;
     for pane in &mut stream.devices.get_mut(slot).panes {
         let every = stream.spec.windows[usize::from(pane.window)].early;
         pane.show_at = match every {
-            _ if pane.show_at != ProcTime::NEVER && (pane.fired || every.is_some()) => since_now(pane.show_at, now),
+            _ if pane.show_at != ProcTime::NEVER => since_now(pane.show_at, now),
             Some(every) if pane.unseen && !pane.fired => now + every,
             Some(_) | None => ProcTime::NEVER,
         };

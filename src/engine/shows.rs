@@ -31,6 +31,15 @@ impl Stream {
         }
     }
 
+    /// Panes of the device were emitted for other reasons.
+    pub(super) fn refresh_show(&mut self, slot: u32) {
+        let device = self.devices.get(slot);
+        if device.shows_at != ProcTime::NEVER {
+            let next = device.panes.iter().map(|pane| pane.show_at).min();
+            self.set_show(slot, next.unwrap_or(ProcTime::NEVER));
+        }
+    }
+
     fn show_panes(&mut self, out: &mut Emit<'_>, slot: u32, upto: ProcTime) {
         let watermark = self.watermark_of(slot);
         let name = self.devices.name(slot).clone();
