@@ -190,8 +190,9 @@ impl Stream {
         }
         let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
         let buffer = self.spare.pop().unwrap_or_default();
-        *out.open_cost += cost;
         let pane = Pane::open(window_tag(addition.window), interval, partial, buffer);
+        // Without fields: those are counted as they come.
+        *out.open_cost += pane.cost(&self.spec.windows[addition.window].aggregates);
         self.devices.get_mut(addition.slot).panes.insert(index, pane);
         self.open_panes += 1;
         Ok(())

@@ -129,7 +129,6 @@ impl Stream {
             if !self.has_room(out, cost) {
                 return Outcome::NoRoom;
             }
-            *out.open_cost += cost;
         }
         let now = out.now.proc;
         let aggregates = &self.spec.windows[addition.window].aggregates;
@@ -137,7 +136,9 @@ impl Stream {
         burst.quiet_at = now + quiet;
         let index = burst.position(interval.start).unwrap_or_else(|index| {
             let buffer = self.spare.pop().unwrap_or_default();
-            burst.deltas.insert(index, Pane::open(key.1, interval, false, buffer));
+            let delta = Pane::open(key.1, interval, false, buffer);
+            *out.open_cost += delta.cost(aggregates);
+            burst.deltas.insert(index, delta);
             index
         });
         self.ledger.fields_left_out +=

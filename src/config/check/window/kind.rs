@@ -51,7 +51,7 @@ fn span(table: &Table<'_>, key: &str, report: &mut Report) -> Option<Span> {
 fn refuse(table: &Table<'_>, keys: &[&str], what: &str, report: &mut Report) {
     for key in keys.iter().filter(|key| table.get(key).is_some()) {
         let wrong = Wrong::new(format!("has no meaning for {what}"));
-        report.problem(&table.spot_of(key), wrong.hint("remove one or the other"));
+        report.problem(&table.spot_of(key), wrong.hint("remove it, or what makes them such windows"));
     }
 }
 
