@@ -2,6 +2,7 @@
 //! files, threads or clock.
 
 mod add;
+mod advance;
 pub mod aggregate;
 mod backfill;
 mod checkpoint;
@@ -14,6 +15,8 @@ pub mod encode;
 mod fence;
 pub mod fields;
 mod fire;
+mod groups;
+mod idle;
 pub mod ledger;
 pub mod memory_store;
 mod number;
@@ -40,6 +43,7 @@ use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{EventTime, Now, ProcTime};
+use crate::model::topic::DeviceTemplate;
 
 use self::decode::batch::DecodedBatch;
 use self::decode::{DecodedTime, Decoder};
@@ -49,7 +53,7 @@ use self::outbox::row::Row;
 use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
-use self::step::{Batch, BatchId, DeliveryTag, Event, Message};
+use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
 use self::timers::{IdleClock, LiveTime};
 
@@ -63,6 +67,8 @@ pub struct Engine {
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
+    /// The clocks at the last input, or at the start.
+    seen: Option<Now>,
     uplink_up: bool,
     resumed: bool,
     partial_before: Option<EventTime>,
@@ -71,6 +77,8 @@ pub struct Engine {
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
     unmatched: u64,
+    /// Availability of devices that no stream knows.
+    unknown_devices: u64,
     canary: Option<Canary>,
 }
 
@@ -105,6 +113,7 @@ impl Engine {
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            seen: None,
             uplink_up: false,
             resumed: false,
             partial_before: None,
@@ -112,6 +121,7 @@ impl Engine {
             open_cost: 0,
             acks: Vec::new(),
             unmatched: 0,
+            unknown_devices: 0,
             canary: None,
             spec,
         }
@@ -132,6 +142,7 @@ impl Engine {
                 self.outbox.handle_down();
             }
             Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
+            Event::Availability(signal) => self.handle_availability(now, signal),
             Event::Tick => {}
         }
     }
@@ -143,15 +154,36 @@ impl Engine {
         }
     }
 
+    fn handle_availability(&mut self, now: Now, signal: Availability<'_>) {
+        let live = self.idle_clock.read(now.proc);
+        let mut known = signal.device.is_none();
+        for index in 0..self.streams.len() {
+            if signal.stream.is_some_and(|stream| stream != index) {
+                continue;
+            }
+            let (stream, mut out, _) = self.parts(index, now);
+            match signal.device {
+                Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
+                None => stream.handle_availability_of_all(&mut out, live, signal.online),
+            }
+        }
+        self.unknown_devices += u64::from(!known);
+    }
+
     fn handle_uplink_acked(&mut self, batch: BatchId) {
         self.outbox.handle_ack(batch);
     }
 
-    /// Does what time alone has brought: devices fall idle, panes are shown, deltas go.
-    /// Calling early is harmless.
+    /// Does what time alone has brought: watermarks that follow the clock move, devices
+    /// fall idle, panes are shown, deltas go. Calling early is harmless.
     fn handle_deadlines(&mut self, now: Now) {
+        self.seen = Some(now);
         let live = self.idle_clock.read(now.proc);
         for index in 0..self.streams.len() {
+            if self.streams[index].follows_clock() {
+                let (stream, mut out, _) = self.parts(index, now);
+                stream.follow_clock(&mut out);
+            }
             let stream = &self.streams[index];
             if stream.timers.earliest().is_some_and(|at| at <= live)
                 || stream.next_by_clock().is_some_and(|at| at <= now.proc)
@@ -186,18 +218,22 @@ impl Engine {
     pub fn next_deadline(&self) -> Option<ProcTime> {
         let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min();
         let idle = idle.and_then(|at| self.idle_clock.proc_time_of(at));
-        self.streams.iter().filter_map(Stream::next_by_clock).chain(idle).min()
+        let clock = self.seen.and_then(|now| self.streams.iter().filter_map(|stream| stream.clock_deadline(now)).min());
+        self.streams.iter().filter_map(Stream::next_by_clock).chain(idle).chain(clock).min()
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {
         let found = self.streams.iter().enumerate().find_map(|(index, stream)| {
             let captures = stream.spec.topic.match_topic(message.topic)?;
-            let mut buffer = heapless::String::new();
-            let device = stream.spec.device.resolve(&captures, &mut buffer);
-            // Copied out of the borrow: at most 128 bytes.
-            Some((index, device.and_then(DeviceId::new)))
+            let id = |template: &DeviceTemplate| {
+                let mut buffer = heapless::String::new();
+                // Copied out of the borrow: at most 128 bytes.
+                template.resolve(&captures, &mut buffer).and_then(DeviceId::new)
+            };
+            let group = stream.spec.group.as_ref().filter(|_| stream.has_groups).and_then(id);
+            Some((index, id(&stream.spec.device), group))
         });
-        let Some((index, device)) = found else {
+        let Some((index, device, group)) = found else {
             // A subscription of before that the broker still holds. Nobody wants it.
             self.unmatched += 1;
             self.acks.extend(message.tag);
@@ -206,7 +242,7 @@ impl Engine {
         if self.is_redelivery(index, message) {
             return;
         }
-        self.decode(now, index, message, device.as_ref());
+        self.decode(now, index, message, device.as_ref(), group.as_ref());
     }
 
     /// Notes what has to be acknowledged. True when the message was taken in before.
@@ -228,7 +264,14 @@ impl Engine {
         false
     }
 
-    fn decode(&mut self, now: Now, index: usize, message: Message<'_>, device: Option<&DeviceId>) {
+    fn decode(
+        &mut self,
+        now: Now,
+        index: usize,
+        message: Message<'_>,
+        device: Option<&DeviceId>,
+        group: Option<&DeviceId>,
+    ) {
         let stream = &mut self.streams[index];
         let Some(device) = device else { return stream.reject(RejectReason::BadDevice) };
         if message.payload.len() > PAYLOAD_BYTES_MAX {
@@ -255,7 +298,9 @@ impl Engine {
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
             let (values, states) = (decoded.values(entry), decoded.states(entry));
-            stream.accept(&mut out, live, &Record { source, states, ..Record::new(device.as_str(), at, values) });
+            let group = group.map_or("", DeviceId::as_str);
+            let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
+            stream.accept(&mut out, live, &record);
         }
     }
 

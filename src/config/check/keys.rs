@@ -116,19 +116,50 @@ pub static STREAM: Section = Section {
         key("format", Default("json"), "an object, or an array of objects"),
         key("fields", Default("all"), "`all` numbers, or a table of names and JSON Pointers"),
         key("time", Required, "where the event time comes from; see `streams.time`"),
-        key("disorder", Default("5s"), "how much later than a newer record an older one may come"),
+        key(
+            "group",
+            Optional,
+            "captures and text that make the label of the device's group, such as `{site}`; for scope and key `group`",
+        ),
+        key(
+            "watermark",
+            Default("bounded"),
+            "how it follows the records: `bounded`, `monotonic` (without disorder), `adaptive`, `punctuated`, or \
+             `processing` (our clock)",
+        ),
+        key("disorder", Default("5s"), "`bounded`: how much later than a newer record an older one may come"),
+        key(
+            "quantile",
+            Default("0.99"),
+            "`adaptive`: this part of a device's records is waited for; above 0.5, up to 1",
+        ),
+        key("floor", Default("0s"), "`adaptive`: the measured disorder is never taken to be below"),
+        key("ceiling", Default("1m"), "`adaptive`: nor above; and this until 100 records were measured"),
+        key("marker", Derived("required with `punctuated`"), "name of the field that is the mark when it is not zero"),
+        key("delay", Default("5s"), "`processing`: how far behind our clock the watermark is"),
         key("idle_timeout", Default("60s"), "silence after which a device is idle, or `off`"),
         key(
             "scope",
             Default("device"),
-            "`device`: each its own watermark; `stream`: the lowest of all that are not idle; `shared`: the highest",
+            "`device`: each its own watermark; `group`, `stream`: the lowest of all that are not idle; `shared`: the \
+             highest",
         ),
         key(
             "resume",
             Default("catch_up"),
-            "scope `stream`, a device that comes back behind: `catch_up` before it counts, or `hold` the rest",
+            "scopes `group` and `stream`, a device that comes back behind: `catch_up` before it counts, or `hold` the rest",
         ),
-        key("on_idle", Default("emit"), "`emit` open windows of an idle device as they are, or `hold` them"),
+        key(
+            "max_lag",
+            Optional,
+            "as above, a device that is further behind the leading one is not waited for; or `off`",
+        ),
+        key("all_idle", Default("advance"), "as above, with all idle: `advance` to the highest (Flink 2.2), or `stay`"),
+        key(
+            "on_idle",
+            Default("emit"),
+            "`emit` open windows of an idle device as they are, `hold` them, or `close` them (scope `device`)",
+        ),
         key("max_future", Default("5m"), "records further ahead of our clock are set aside; or `off`"),
         key("min_time", Default("2000-01-01T00:00:00Z"), "earlier times are no times (RFC 3339); or `off`"),
         key("devices_max", Default("10000"), "records of further devices are rejected; 1 to 100000"),
@@ -157,6 +188,7 @@ pub static WINDOW: Section = Section {
         key("size", Derived("required, but with `gap` or `calendar`"), "windows of this size, up to 366d"),
         key("slide", Optional, "sliding windows: a new one begins this often; without it they are tumbling"),
         key("gap", Optional, "session windows: they end after this long without a record; instead of `size`"),
+        key("key", Default("device"), "whose records share a window: `device`, `group`, or the whole `stream`"),
         key("max_length", Optional, "session windows: none is longer, not below `gap`"),
         key(
             "calendar",
