@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::driver::Driver;
 use tidegate::engine::memory_store::MemorySlots;
-use tidegate::engine::outbox::row::{LateRow, PaneKind, PaneRow, PaneValues, RawValue, RawValues, Row, StoredValue};
+use tidegate::engine::outbox::row::{LateRow, PaneKind, PaneRow, PaneValues, RawValues, Row};
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::spec::{
     AllIdle, FieldsSpec, FormatSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
@@ -289,11 +289,7 @@ impl Run<'_> {
 
 fn window_fields(pane: &PaneRow<'_>, values: PaneValues<'_>, firing: u64, phase: &str) -> Fields {
     let (_, results) = values.fields().next().expect("one field");
-    let number = |value| match value {
-        StoredValue::Number(number) => number,
-        StoredValue::Absent | StoredValue::None | StoredValue::Labelled(_) => panic!("a number: {value:?}"),
-    };
-    let results: Vec<f64> = results.map(|(_, result)| number(result.value)).collect();
+    let results: Vec<f64> = results.map(|(_, value)| value.as_number().expect("a number")).collect();
     assert!((results[0] - pane.count as f64).abs() < 0.5, "the aggregate count is that of the pane");
     let phase = if pane.pane == PaneKind::Late { "element" } else { phase };
     let fields = json!({
@@ -313,14 +309,13 @@ fn window_fields(pane: &PaneRow<'_>, values: PaneValues<'_>, firing: u64, phase:
 }
 
 fn late_fields(late: &LateRow<'_>, values: RawValues<'_>) -> Fields {
-    let RawValue::Number(value) = values.fields().next().expect("one field").1 else { panic!("a number") };
     let fields = json!({
         "type": "late",
         "phase": "element",
         "device": late.key,
         "event_ms": late.event.as_millis(),
         "watermark": late.event.as_millis() + i64::try_from(late.lag.as_millis()).unwrap(),
-        "value": value,
+        "value": values.fields().next().expect("one field").1.as_number(),
     });
     fields.as_object().unwrap().clone()
 }

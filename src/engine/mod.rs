@@ -297,8 +297,8 @@ impl Engine {
                 continue;
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
-            let (values, states) = (decoded.values(entry), decoded.states(entry));
             let group = group.map_or("", DeviceId::as_str);
+            let (values, states) = (decoded.values(entry), decoded.states(entry));
             let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
             stream.accept(&mut out, live, &record);
         }

@@ -22,9 +22,9 @@ pub const STATES_MAX: usize = 64;
 /// reading a second for an hour; beyond it the older half is folded into a summary.
 pub const POINTS_MAX: usize = 4_096;
 /// Buckets of one quantile sketch, for each sign. 64 lie between two powers of two, so
-/// with all of them in use the largest value is 65,536 times the smallest; beyond it the
+/// with all of them in use the largest value is 2^32 times the smallest; beyond it the
 /// values nearest to zero share a bucket.
-pub const QUANTILE_BUCKETS_MAX: usize = 1_024;
+pub const QUANTILE_BUCKETS_MAX: usize = 2_048;
 /// Quantiles of one window: each is a number per field in every pane.
 pub const QUANTILES_MAX: usize = 16;
 /// Bounds of a histogram: each is a number per field in every pane.

@@ -1,13 +1,12 @@
 //! `[[streams.windows]]`.
 
-use crate::config::problem::{Report, Wrong, nearest};
-use crate::engine::aggregate::{Aggregates, Kind};
+use crate::config::problem::{Report, Wrong};
 use crate::engine::spec::{KeySpec, Scope, WatermarkSpec, WindowKind, WindowSpec};
 use crate::model::limits::{OPEN_WINDOWS_MAX, WINDOWS_MAX};
 use crate::model::time::Span;
 
 use super::table::{Table, unique_names};
-use super::{items, keys, name};
+use super::{aggregates, items, keys, name};
 
 mod kind;
 mod late;
@@ -49,7 +48,7 @@ fn window(table: &Table<'_>, report: &mut Report) -> Option<WindowSpec> {
     let kind = kind::check(table, report);
     let keys = [("device", KeySpec::Device), ("group", KeySpec::Group), ("stream", KeySpec::Stream)];
     let key = table.choice("key", &keys, report);
-    let aggregates = aggregates(table, report).map(|kinds| Aggregates::of(&kinds));
+    let aggregates = aggregates::check(table, report);
     let panes = panes::check(table, report);
     let late = late::check(table, kind, aggregates.as_ref(), report);
     let (panes, aggregates) = (panes?, aggregates?);
@@ -67,43 +66,6 @@ fn check_key(table: &Table<'_>, key: KeySpec, watermark: Option<&WatermarkSpec>,
     if !wide_enough {
         let wrong = Wrong::new("is wider than the scope of the watermark, which would close the window too early");
         report.problem(&table.spot_of("key"), wrong.hint(format!("scope {scopes} for the stream")));
-    }
-}
-
-fn aggregates(table: &Table<'_>, report: &mut Report) -> Option<Vec<Kind>> {
-    let Some(given) = table.get("aggregates") else {
-        let parse = |text: &str| text.split(", ").map(|word| Kind::parse(word).ok_or_else(|| unknown(word))).collect();
-        return table.parsed("aggregates", "a list", report, parse);
-    };
-    let items = given.list(report)?;
-    if items.is_empty() {
-        report.problem(&given.spot, Wrong::new("is empty").hint("[\"count\", \"mean\"], or remove it for all"));
-        return None;
-    }
-    let mut kinds = Vec::new();
-    let mut good = true;
-    for item in &items {
-        let Some(kind) = item.parsed("a string", report, |word| Kind::parse(word).ok_or_else(|| unknown(word))) else {
-            good = false;
-            continue;
-        };
-        if kinds.contains(&kind) {
-            report.problem(&item.spot, Wrong::new("appears twice"));
-        }
-        kinds.push(kind);
-    }
-    good.then_some(kinds)
-}
-
-fn unknown(word: &str) -> Wrong {
-    let known = || Kind::ALL.iter().map(|kind| kind.as_str());
-    let wrong = Wrong::new("is no aggregate");
-    match word {
-        "avg" | "average" => wrong.hint("did you mean \"mean\"?"),
-        word => match nearest(word, known()) {
-            Some(near) => wrong.hint(format!("did you mean \"{near}\"?")),
-            None => wrong.hint(format!("known: {}", known().collect::<Vec<_>>().join(", "))),
-        },
     }
 }
 

@@ -23,7 +23,7 @@ impl Aggregate for Count {
     }
 
     fn merge(&mut self, other: &Count) {
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
     }
 
     fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {

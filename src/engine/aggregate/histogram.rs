@@ -100,7 +100,7 @@ impl Aggregate for Histogram {
     fn merge(&mut self, other: &Histogram) {
         match (&mut self.buckets, &other.buckets) {
             (Some(mine), Some(other)) if mine.bounds.upper == other.bounds.upper => {
-                mine.counts.iter_mut().zip(&other.counts).for_each(|(mine, other)| *mine += other);
+                mine.counts.iter_mut().zip(&other.counts).for_each(|(mine, other)| *mine = mine.saturating_add(*other));
             }
             (None, Some(_)) => self.clone_from(other),
             // Windows of one definition share their buckets.

@@ -13,7 +13,7 @@
 //! `(b - a) / (b + a) <= 1/129`.
 //!
 //! Bounded: `QUANTILE_BUCKETS_MAX` buckets for each sign. Beyond it those nearest to zero
-//! are one: only values that are smaller than 1/65,536 of the largest can lose accuracy,
+//! are one: only values that are smaller than 2^-32 of the largest can lose accuracy,
 //! and the result is marked approximate. What is kept does not depend on the order of
 //! arrival or of merging.
 //!
@@ -113,12 +113,14 @@ impl Sketch {
         let positive = self.buckets.partition_point(|bucket| bucket.key <= 0);
         if key < 0 && negative > QUANTILE_BUCKETS_MAX {
             let gone = self.buckets.remove(negative - 1);
-            self.buckets[negative - 2].count += gone.count;
+            let next = &mut self.buckets[negative - 2].count;
+            *next = next.saturating_add(gone.count);
             self.moved = true;
         }
         if key > 0 && self.buckets.len() - positive > QUANTILE_BUCKETS_MAX {
             let gone = self.buckets.remove(positive);
-            self.buckets[positive].count += gone.count;
+            let next = &mut self.buckets[positive].count;
+            *next = next.saturating_add(gone.count);
             self.moved = true;
         }
     }
@@ -126,11 +128,11 @@ impl Sketch {
     fn merge(&mut self, other: &Sketch) {
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.moved |= other.moved;
         for bucket in &other.buckets {
             match self.buckets.binary_search_by_key(&bucket.key, |known| known.key) {
-                Ok(at) => self.buckets[at].count += bucket.count,
+                Ok(at) => self.buckets[at].count = self.buckets[at].count.saturating_add(bucket.count),
                 Err(at) => {
                     self.buckets.insert(at, *bucket);
                     self.collapse(bucket.key);
@@ -143,9 +145,9 @@ impl Sketch {
     fn quantile(&self, share: f64) -> f64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 ..= count")]
         let place = (share * (self.count - 1) as f64) as u64;
-        let mut below = 0;
+        let mut below = 0_u64;
         for bucket in &self.buckets {
-            below += bucket.count;
+            below = below.saturating_add(bucket.count);
             if below > place {
                 return value_of(bucket.key).clamp(self.min, self.max);
             }
@@ -250,9 +252,13 @@ impl Aggregate for Quantiles {
 const KEY_MAX: u32 = (2047 << 6) + 1;
 
 impl Sketch {
+    fn has_ends(&self) -> bool {
+        self.min.is_finite() && self.max.is_finite() && self.min <= self.max
+    }
+
     /// The next bucket of those that are read; `None` when it cannot be one.
     fn push(&mut self, bucket: Bucket, falls: bool) -> Option<()> {
-        if falls || bucket.count == 0 || bucket.key.unsigned_abs() >= KEY_MAX || !self.min.is_finite() {
+        if falls || bucket.count == 0 || bucket.key.unsigned_abs() >= KEY_MAX || !self.has_ends() {
             return None;
         }
         self.count = self.count.checked_add(bucket.count)?;
@@ -297,12 +303,12 @@ mod tests {
 
     #[test]
     fn at_the_bound_those_nearest_to_zero_share_a_bucket_and_the_largest_stay_exact() {
-        let powers = |sign: f64| (0..2_000_i32).map(move |power| sign * (f64::from(power) * 0.02).exp2());
+        let powers = |sign: f64| (0..3_000_i32).map(move |power| sign * (f64::from(power) * 0.02).exp2());
         let whole = sketch(powers(1.0).chain(powers(-1.0)));
         assert_eq!(whole.buckets.len(), 2 * QUANTILE_BUCKETS_MAX);
-        assert_eq!((whole.count, whole.buckets.iter().map(|bucket| bucket.count).sum::<u64>()), (4_000, 4_000));
+        assert_eq!((whole.count, whole.buckets.iter().map(|bucket| bucket.count).sum::<u64>()), (6_000, 6_000));
         let upper = whole.quantile(0.99);
-        let exact = (f64::from(1_959) * 0.02).exp2();
+        let exact = (f64::from(2_939) * 0.02).exp2();
         assert!((upper - exact).abs() <= exact / 129.0, "{upper} for {exact}");
         let mut backwards = powers(-1.0).chain(powers(1.0)).collect::<Vec<_>>();
         backwards.reverse();

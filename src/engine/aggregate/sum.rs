@@ -50,7 +50,7 @@ impl Aggregate for Sum {
     fn merge(&mut self, other: &Sum) {
         self.take(other.rounded);
         self.rounded_away += other.rounded_away;
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
     }
 
     fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {

@@ -53,7 +53,7 @@ impl Aggregate for Variance {
         let apart = other.mean - self.mean;
         self.squares += other.squares + apart * apart * mine * theirs / (mine + theirs);
         self.mean += apart * theirs / (mine + theirs);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
     }
 
     fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {

@@ -134,6 +134,16 @@ impl<'a> RawValues<'a> {
     }
 }
 
+impl RawValue<'_> {
+    /// The number, if it is one.
+    pub fn as_number(self) -> Option<f64> {
+        match self {
+            RawValue::Number(value) => Some(value),
+            RawValue::State(_) => None,
+        }
+    }
+}
+
 impl LateReason {
     /// Every reason. Append only: the place is the persisted tag.
     pub const ALL: [LateReason; 4] =

@@ -50,6 +50,16 @@ pub struct StoredResult<'a> {
     pub approximate: bool,
 }
 
+impl StoredResult<'_> {
+    /// The number, if it is one.
+    pub fn as_number(&self) -> Option<f64> {
+        match self.value {
+            StoredValue::Number(value) => Some(value),
+            StoredValue::Absent | StoredValue::None | StoredValue::Labelled(_) => None,
+        }
+    }
+}
+
 /// See [`Finished`].
 #[derive(Clone, Copy, Debug)]
 pub enum StoredValue<'a> {
