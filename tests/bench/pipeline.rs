@@ -10,10 +10,14 @@ use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 
 /// Tumbling 10 s, bound 5 s; count, sum, min, max of one field; idle after 60 s.
 pub(crate) fn tumbling() -> PipelineSpec {
+    of(WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 })
+}
+
+/// The same with another kind of window.
+pub(crate) fn of(kind: WindowKind) -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("bench/{device}").unwrap();
     let device = DeviceTemplate::parse("{device}", &topic).unwrap();
-    let kind = WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 };
     let window = WindowSpec {
         aggregates: Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]),
         ..WindowSpec::new(name("10s"), kind)

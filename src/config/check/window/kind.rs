@@ -83,7 +83,7 @@ fn calendar(table: &Table<'_>, report: &mut Report) -> Option<WindowKind> {
     });
     let (unit, offset) = (unit?, Span::from_millis(offset?));
     if offset >= unit.offset_max() {
-        let wrong = format!("must be less than a {} ({})", unit.as_str(), scalar::show(unit.offset_max()));
+        let wrong = format!("must be less than one {} ({})", unit.as_str(), scalar::show(unit.offset_max()));
         report.problem(&table.spot_of("offset"), Wrong::new(wrong));
     }
     Some(WindowKind::Calendar { unit, zone: zone?, offset })
