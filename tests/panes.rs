@@ -323,6 +323,43 @@ fn a_device_that_is_late_everywhere_makes_more_rows_and_no_more_state() {
     assert_eq!(world.tick(5_000).len(), 88);
 }
 
+/// A new process under another definition of the window.
+fn redefine(world: &mut World, at: u64, window: &str) -> Vec<Value> {
+    world.driver.stop(now(at), &mut |_| ());
+    let empty = start(&world.spec, MemorySlots::new(0), now(at));
+    let down = std::mem::replace(&mut world.driver, empty);
+    world.spec = pipeline(ALWAYS, window);
+    world.driver = start(&world.spec, down.into_store().into_slots(), now(at));
+    world.deliver(at)
+}
+
+#[test]
+fn deltas_of_a_window_that_is_defined_no_more_are_emitted_at_the_start() {
+    let mut world = World::new(false, ALWAYS, BACKFILL);
+    world.reading(0, 100_000, 1.0);
+    world.reading(0, 5_000, 1.0);
+    let rows = redefine(&mut world, 1, "size = \"20s\"\nlate = \"backfill\"");
+    let deltas: Vec<_> = rows.iter().filter(|row| row["kind"] == "delta").collect();
+    assert_eq!((deltas.len(), &deltas[0]["count"], &deltas[0]["end_ms"]), (1, &json!(1), &json!(START_MS + 10_000)));
+    assert_eq!(world.deadline(), None);
+}
+
+#[test]
+fn nothing_is_added_to_results_that_were_published_without_accumulators() {
+    let mut world = World::new(false, ALWAYS, "size = \"10s\"");
+    world.reading(0, 5_000, 1.0);
+    world.reading(0, 15_000, 1.0);
+    world.reading(0, 25_000, 1.0);
+    redefine(&mut world, 1, BACKFILL);
+    let raw = world.reading(2, 6_000, 1.0);
+    assert_eq!((&raw[0]["kind"], &raw[0]["reason"]), (&json!("late"), &json!("redefined")));
+    // The window that was open then publishes its accumulators.
+    assert_eq!(panes(&world.reading(3, 31_000, 1.0)), [("on_time", 0, 1)]);
+    assert_eq!(world.reading(3, 26_000, 1.0).len(), 0);
+    assert_eq!(panes(&world.tick(5_003)), [("delta", 0, 1)]);
+    assert_eq!(world.receiver.merged(&format!("gw/s/w/a/{}", START_MS + 20_000)).unwrap().count, 2);
+}
+
 /// The law of backfill: the published accumulators of a window, added up, are those of all
 /// its records; for sliding windows, in each of them.
 #[test]

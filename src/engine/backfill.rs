@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::limits::BACKFILL_WINDOWS_MAX;
-use crate::model::time::ProcTime;
+use crate::model::time::{EventTime, ProcTime};
 
 use super::add::{Addition, Outcome, take_in, window_tag};
 use super::emit::{Emit, emit_pane};
@@ -68,7 +68,7 @@ impl Burst {
     }
 
     /// Where the delta of the window that starts there is, or belongs.
-    pub(super) fn position(&self, start: crate::model::time::EventTime) -> Result<usize, usize> {
+    pub(super) fn position(&self, start: EventTime) -> Result<usize, usize> {
         self.deltas.binary_search_by_key(&start, |delta| delta.start)
     }
 }
@@ -175,17 +175,25 @@ impl Stream {
         }
     }
 
-    /// Emits one burst.
-    pub(super) fn emit_deltas(&mut self, out: &mut Emit<'_>, key: BurstKey) {
-        let Some(burst) = self.backfill.take(key) else { return };
+    /// Emits one burst, and lets go of it.
+    fn emit_deltas(&mut self, out: &mut Emit<'_>, key: BurstKey) {
+        *out.open_cost -= self.emit_burst(out, key);
+    }
+
+    /// The same for one that is not in the open cost, as after a start. Returns what it
+    /// would be there.
+    pub(super) fn emit_burst(&mut self, out: &mut Emit<'_>, key: BurstKey) -> usize {
+        let Some(burst) = self.backfill.take(key) else { return 0 };
         let (slot, window) = key;
         let name = self.devices.name(slot).clone();
         let watermark = self.watermark_of(slot);
         let aggregates = &self.spec.windows[usize::from(window)].aggregates;
+        let mut cost = 0;
         for mut delta in burst.deltas {
             emit_pane(out, &self.spec, &self.fields, name.as_str(), &mut delta, PaneKind::Delta, watermark);
-            *out.open_cost -= delta.cost(aggregates);
+            cost += delta.cost(aggregates);
             keep_buffer(&mut self.spare, delta.accumulators);
         }
+        cost
     }
 }

@@ -235,7 +235,7 @@ fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamS
     let keys: Vec<_> = old.backfill.bursts.keys().copied().collect();
     for key in keys {
         if wanted.and_then(|wanted| window_target(&old.spec, usize::from(key.1), wanted)).is_none() {
-            old.emit_deltas(out, key);
+            old.emit_burst(out, key);
         }
     }
 }

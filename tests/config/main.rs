@@ -11,8 +11,8 @@ use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::spec::{
-    AllIdle, FieldsSpec, FormatSpec, KeySpec, LatePolicy, OnIdle, Resume, Scope, Strategy, TimeFallback, TimeFormat,
-    TimeSpec, WatermarkSpec, WindowKind,
+    AllIdle, FieldsSpec, FormatSpec, KeySpec, LatePolicy, LateUpdates, OnIdle, Resume, Scope, Strategy, TimeFallback,
+    TimeFormat, TimeSpec, WatermarkSpec, WindowKind,
 };
 use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;

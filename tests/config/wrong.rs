@@ -125,7 +125,7 @@ const WRONG: &[Case] = &[
     ("late = \"drop\"\naggregates = [\"max\", \"count\"]", "late = \"backfill\"\naggregates = [\"max\", \"rate\"]", &[("streams[0].windows[0].late", "does not go with rate")]),
     ("size = \"15m\"\noffset = \"-5m\"\nlateness = \"10m\"\nlate = \"drop\"", "gap = \"5m\"\nlate = \"backfill\"", &[("streams[0].windows[0].late", "does not go with session windows")]),
     ("size = \"15m\"\noffset = \"-5m\"", "gap = \"5m\"\nmax_length = \"4m\"", &[("streams[0].windows[0].max_length", "must not be below `gap` (5m)")]),
-    ("size = \"15m\"", "size = \"15m\"\nmax_length = \"1h\"\nzone = \"UTC\"", &[("streams[0].windows[0].zone", "it goes with `calendar`"), ("streams[0].windows[0].max_length", "it goes with `gap`")]),
+    ("size = \"15m\"", "size = \"15m\"\nzone = \"UTC\"\nmax_length = \"1h\"", &[("streams[0].windows[0].zone", "it goes with `calendar`"), ("streams[0].windows[0].max_length", "it goes with `gap`")]),
     ("size = \"15m\"", "size = \"15m\"\ncalendar = \"year\"\nzone = \"Europe/Berln\"", &[
         ("streams[0].windows[0].size", "has no meaning for windows of the calendar"),
         ("streams[0].windows[0].calendar", "\"hour\" or \"day\" or \"week\" or \"month\""),
@@ -136,7 +136,7 @@ const WRONG: &[Case] = &[
     ("late = \"drop\"", "late_updates = { every = \"0s\" }", &[("streams[0].windows[0].late_updates.every", "from 1ms")]),
     ("late = \"drop\"", "late_updates = \"all\"", &[("streams[0].windows[0].late_updates", "\"each\" or a table")]),
     ("size = \"1d\"", "size = \"1d\"\nlate_updates = { every = \"5s\" }", &[("streams[0].windows[1].late_updates", "says nothing without `lateness`")]),
-    ("late = \"drop\"", "final = \"yes\"\nearly = \"0s\"", &[("streams[0].windows[0].early", "from 1ms"), ("streams[0].windows[0].final", "true or false")]),
+    ("late = \"drop\"", "early = \"0s\"\nfinal = \"yes\"", &[("streams[0].windows[0].early", "from 1ms"), ("streams[0].windows[0].final", "true or false")]),
     ("[\"max\", \"count\"]", "[]", &[("streams[0].windows[0].aggregates", "is empty")]),
     ("[\"max\", \"count\"]", "\"max\"", &[("streams[0].windows[0].aggregates", "must be a list")]),
     ("[\"max\", \"count\"]", "[\"max\", \"avg\", \"xyz\", \"max\", 1]", &[
