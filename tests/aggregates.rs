@@ -29,7 +29,9 @@ fn wanted() -> Aggregates {
 
 fn states() -> StateTable {
     let mut states = StateTable::default();
-    TEXTS.iter().for_each(|text| assert!(states.intern(text).is_some()));
+    for text in TEXTS {
+        assert!(states.intern(text).is_some());
+    }
     states
 }
 

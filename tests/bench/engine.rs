@@ -6,6 +6,8 @@
 //! the outbox, pages encoded every 10,000 records (1 s), batches encoded as JSON
 //! for the uplink and acknowledged. Time is the CPU time of this process.
 //!
+//! `engine.all_aggregates`: the same with every aggregate there is.
+//!
 //! The yardstick of the same run: a loop over a plain `HashMap` from (device name,
 //! window start) to count, sum, min and max, that does nothing else.
 
@@ -53,6 +55,16 @@ fn main() {
 
     let counted = allocation_counter::measure(|| load.run(&names, RECORDS));
     figure("engine.tumbling.allocs_per_record", counted.count_total as f64 / RECORDS as f64, "1");
+    assert!(load.engine.balances(), "the ledger balances");
+
+    let mut load = Load::new(pipeline::all_aggregates());
+    load.run(&names, WARM_UP);
+    let before = cpu_time();
+    let counted = allocation_counter::measure(|| load.run(&names, RECORDS / 5));
+    let spent = cpu_time().saturating_sub(before);
+    let records = (RECORDS / 5) as f64;
+    figure("engine.all_aggregates.cpu_ns_per_record", spent.as_secs_f64() * 1e9 / records, "ns");
+    figure("engine.all_aggregates.allocs_per_record", counted.count_total as f64 / records, "1");
     assert!(load.engine.balances(), "the ledger balances");
 
     let (size, slide) = (Span::from_secs(10), Span::from_secs(1));

@@ -12,10 +12,10 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<Aggregates
     let kinds = kinds(table, report);
     let quantiles = numbers(table, "quantiles", QUANTILES_MAX, report);
     let histogram = numbers(table, "histogram", HISTOGRAM_BOUNDS_MAX, report);
-    if let Some(Some(quantiles)) = &quantiles {
+    if let Some(quantiles) = &quantiles {
         check_quantiles(table, quantiles, report);
     }
-    if let Some(Some(bounds)) = &histogram
+    if let Some(bounds) = &histogram
         && let Some(at) = bounds.windows(2).position(|pair| pair[0] >= pair[1])
     {
         let wrong = Wrong::new(format!("does not rise: {} comes after {}", bounds[at + 1], bounds[at]));
@@ -33,14 +33,9 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<Aggregates
         report.problem(&table.spot_of("histogram"), wrong.hint("histogram = [10, 20, 30]"));
         return None;
     }
-    let mut aggregates = Aggregates::of(&kinds);
-    if let Some(quantiles) = quantiles? {
-        aggregates = aggregates.with_quantiles(&quantiles);
-    }
-    if let Some(bounds) = histogram? {
-        aggregates = aggregates.with_histogram(&bounds);
-    }
-    Some(aggregates)
+    let (quantiles, bounds) = (quantiles?, histogram?);
+    let aggregates = Aggregates::of(&kinds).with_histogram(&bounds);
+    Some(if quantiles.is_empty() { aggregates } else { aggregates.with_quantiles(&quantiles) })
 }
 
 fn kinds(table: &Table<'_>, report: &mut Report) -> Option<Vec<Kind>> {
@@ -92,16 +87,16 @@ fn unknown(word: &str) -> Wrong {
     }
 }
 
-/// A list of finite numbers. `None` when it is wrong, `Some(None)` when it is not there.
-fn numbers(table: &Table<'_>, key: &str, most: usize, report: &mut Report) -> Option<Option<Vec<f64>>> {
-    let Some(given) = table.get(key) else { return Some(None) };
+/// A list of finite numbers; none when it is not there.
+fn numbers(table: &Table<'_>, key: &str, most: usize, report: &mut Report) -> Option<Vec<f64>> {
+    let Some(given) = table.get(key) else { return Some(Vec::new()) };
     let items = given.list(report)?;
     if items.is_empty() || items.len() > most {
         report.problem(&given.spot, Wrong::new(format!("has {} numbers, 1 to {most} are allowed", items.len())));
         return None;
     }
     let found: Vec<f64> = items.iter().filter_map(|item| number(item, report)).collect();
-    (found.len() == items.len()).then_some(Some(found))
+    (found.len() == items.len()).then_some(found)
 }
 
 fn number(item: &Item<'_>, report: &mut Report) -> Option<f64> {

@@ -107,9 +107,8 @@ impl Aggregates {
 
     /// Accumulators of one field that have seen nothing.
     pub fn start(&self) -> impl Iterator<Item = Accumulator> {
-        self.kinds.iter().map(|kind| match kind.start() {
-            Accumulator::Histogram(_) => Accumulator::Histogram(Histogram::of(&self.bounds)),
-            accumulator => accumulator,
+        self.kinds.iter().map(|kind| {
+            if *kind == Kind::Histogram { Accumulator::Histogram(Histogram::of(&self.bounds)) } else { kind.start() }
         })
     }
 

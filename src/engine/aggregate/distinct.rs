@@ -3,7 +3,7 @@
 //! Up to `DISTINCT_EXACT_MAX` (256) they are told apart by 52 bits of their hash: exact,
 //! but for a chance of 1 in 10^11 that two of 256 share one. Beyond that a `HyperLogLog`
 //! (P. Flajolet et al., 2007) with 2,048 registers and the estimator of O. Ertl ("New
-//! cardinality estimation algorithms for HyperLogLog sketches", 2017), which needs no
+//! cardinality estimation algorithms for `HyperLogLog` sketches", 2017), which needs no
 //! corrections over the whole range: standard error 1.04 / sqrt(2048) = 2.3 %. It takes
 //! roots and quotients only, so every machine finds the same number.
 //!
@@ -99,7 +99,9 @@ impl Set {
 
 fn registers_of(hashes: &[u64]) -> Box<[u8; REGISTERS]> {
     let mut registers = Box::new([0; REGISTERS]);
-    hashes.iter().for_each(|hash| raise(&mut registers, place_and_rank(*hash)));
+    for hash in hashes {
+        raise(&mut registers, place_and_rank(*hash));
+    }
     registers
 }
 
@@ -122,7 +124,9 @@ fn raise_all(registers: &mut [u8; REGISTERS], other: &[u8; REGISTERS]) {
 /// Algorithm 6 of Ertl's paper.
 fn estimate(registers: &[u8; REGISTERS]) -> f64 {
     let mut ranks = [0_u32; RANK_MAX as usize + 1];
-    registers.iter().for_each(|rank| ranks[usize::from(*rank)] += 1);
+    for rank in registers {
+        ranks[usize::from(*rank)] += 1;
+    }
     let share = |rank: usize| f64::from(ranks[rank]) / REGISTERS as f64;
     let mut sum = REGISTERS as f64 * tau(1.0 - share(usize::from(RANK_MAX)));
     for rank in (1..usize::from(RANK_MAX)).rev() {

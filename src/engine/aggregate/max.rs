@@ -20,7 +20,7 @@ impl Default for Max {
 
 impl Max {
     /// The value, if there was any.
-    pub(super) fn value(&self) -> Option<f64> {
+    pub(super) fn value(self) -> Option<f64> {
         self.max.is_finite().then_some(self.max)
     }
 

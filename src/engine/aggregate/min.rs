@@ -20,7 +20,7 @@ impl Default for Min {
 
 impl Min {
     /// The value, if there was any.
-    pub(super) fn value(&self) -> Option<f64> {
+    pub(super) fn value(self) -> Option<f64> {
         self.min.is_finite().then_some(self.min)
     }
 

@@ -21,8 +21,8 @@ pub(super) struct Panes {
 impl Panes {
     /// A window with them.
     pub(super) fn into_spec(self, name: Name, kind: WindowKind) -> WindowSpec {
-        let Panes { early, lateness, late_updates, final_pane } = self;
-        WindowSpec { early, lateness, late_updates, final_pane, ..WindowSpec::new(name, kind) }
+        let Panes { lateness, late_updates, early, final_pane } = self;
+        WindowSpec { lateness, late_updates, early, final_pane, ..WindowSpec::new(name, kind) }
     }
 }
 
