@@ -170,35 +170,22 @@ impl Oracle {
             let lateness = window.lateness.as_i64();
             let mut taken = false;
             let key = |start| (spec.name.as_str().into(), window.name.as_str().into(), record.device.into(), start);
-            let covering = match window.kind {
-                WindowKind::Session { gap, max_length } => {
-                    let max_length = max_length.map(Span::as_i64);
-                    let rules = Rules { gap: gap.as_i64(), max_length, lateness, watermark };
-                    if let Some(cell) = self.sessions.touch(&key(0), at, rules) {
-                        cell.add(record);
-                        taken = true;
-                    }
-                    vec![(at, at + gap.as_i64())]
+            let covering = windows_of(window.kind, at);
+            if let WindowKind::Session { gap, max_length } = window.kind {
+                let (gap, max_length) = (gap.as_i64(), max_length.map(Span::as_i64));
+                if let Some(cell) = self.sessions.touch(&key(0), at, Rules { gap, max_length, lateness, watermark }) {
+                    cell.add(record);
+                    taken = true;
                 }
-                WindowKind::Tumbling { size, offset_ms } => covering(size.as_i64(), size.as_i64(), offset_ms, at),
-                WindowKind::Sliding { size, slide, offset_ms } => {
-                    covering(size.as_i64(), slide.as_i64(), offset_ms, at)
-                }
-                // The plans have hours of UTC only.
-                WindowKind::Calendar { .. } => covering(3_600_000, 3_600_000, 0, at),
-            };
-            let fixed = !matches!(window.kind, WindowKind::Session { .. });
+            }
             let mut backfilled = false;
+            let fixed = !matches!(window.kind, WindowKind::Session { .. });
             for (start, end) in covering.iter().filter(|_| fixed) {
                 let expired = watermark.is_some_and(|watermark| watermark >= end - 1 + lateness);
-                if expired && !window.late.is_backfill() {
-                    continue;
+                if !expired || window.late.is_backfill() {
+                    self.add((start, end), key(*start), expired, record);
+                    (taken, backfilled) = (taken || !expired, backfilled || expired);
                 }
-                let cells = if expired { &mut self.deltas } else { &mut self.cells };
-                (taken, backfilled) = (taken || !expired, backfilled || expired);
-                let cell = cells.entry(key(*start)).or_default();
-                (cell.opened, cell.end) = (*start, *end);
-                cell.add(record);
             }
             let late = watermark.filter(|watermark| !covering.is_empty() || at + lateness <= *watermark);
             match late {
@@ -226,6 +213,14 @@ impl Oracle {
         }
     }
 
+    /// Into one window of those that are no sessions, or what came for it too late.
+    fn add(&mut self, (start, end): (&i64, &i64), key: Key, expired: bool, record: &Record<'_>) {
+        let cells = if expired { &mut self.deltas } else { &mut self.cells };
+        let cell = cells.entry(key).or_default();
+        (cell.opened, cell.end) = (*start, *end);
+        cell.add(record);
+    }
+
     fn note_late(&mut self, spec: &StreamSpec, window: &str, record: &Record<'_>, reason: &str, lag: i128) {
         let at = record.at.unwrap_or(record.wall);
         let values: BTreeMap<_, _> = record.values.iter().collect();
@@ -243,6 +238,17 @@ impl Oracle {
                 }
             }
         }
+    }
+}
+
+/// Every window that `at` is in; of a session, what it would be alone.
+fn windows_of(kind: WindowKind, at: i64) -> Vec<(i64, i64)> {
+    match kind {
+        WindowKind::Session { gap, .. } => vec![(at, at + gap.as_i64())],
+        WindowKind::Tumbling { size, offset_ms } => covering(size.as_i64(), size.as_i64(), offset_ms, at),
+        WindowKind::Sliding { size, slide, offset_ms } => covering(size.as_i64(), slide.as_i64(), offset_ms, at),
+        // The plans have hours of UTC only.
+        WindowKind::Calendar { .. } => covering(3_600_000, 3_600_000, 0, at),
     }
 }
 
