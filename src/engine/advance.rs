@@ -111,12 +111,6 @@ impl Stream {
         }
     }
 
-    /// Strategy `processing`.
-    #[inline]
-    pub(super) fn follows_clock(&self) -> bool {
-        matches!(self.spec.watermark.strategy, Strategy::Processing { .. })
-    }
-
     /// Strategy `processing`: the watermark follows the gateway's clock. It stands still
     /// while that is not to be trusted.
     pub(super) fn follow_clock(&mut self, out: &mut Emit<'_>) {

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 
 use crate::model::ids::DeviceId;
 use crate::model::limits::DEVICES_MAX;
-use crate::model::time::EventTime;
+use crate::model::time::{EventTime, ProcTime};
 
 use super::scope::Common;
 use super::timers::LiveTime;
@@ -55,6 +55,8 @@ pub(super) struct Device {
     pub idle: bool,
     /// When its silence makes it idle; `NEVER` when it is, or can not be.
     pub idle_at: LiveTime,
+    /// Its entry among the panes that are shown by the clock; `NEVER` without one.
+    pub shows_at: ProcTime,
     /// The stream's idle timers hold its one entry.
     pub has_timer: bool,
     /// A device: when its silence ends its state; `NEVER` when it does not.
@@ -300,6 +302,7 @@ impl Device {
             common: None,
             idle: true,
             idle_at: LiveTime::NEVER,
+            shows_at: ProcTime::NEVER,
             has_timer: false,
             expires_at: LiveTime::NEVER,
             dirty: false,

@@ -4,11 +4,14 @@
 //! the conformance corpus): a record meets its windows under the watermark as it
 //! was before the record; then the watermark moves, and what it passes fires.
 
+use std::collections::BTreeSet;
+
 use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{ClockQuality, EventTime, Now, Span};
+use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
 use super::aggregate::Accumulator;
+use super::backfill::Backfill;
 use super::dedup::Dedup;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
@@ -24,6 +27,7 @@ use super::timers::{IdleTimers, LiveTime};
 use super::tombstones::Tombstones;
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
+use super::window::calendar::Calendar;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -48,6 +52,11 @@ pub(super) struct Stream {
     pub(super) expiry: IdleTimers,
     /// What is left of devices that were silent for so long.
     pub(super) tombstones: Tombstones,
+    /// Devices with panes that are shown by the clock; see `shows.rs`.
+    pub(super) shows: BTreeSet<(ProcTime, u32)>,
+    pub(super) backfill: Backfill,
+    /// Of the calendar windows, by window.
+    pub(super) calendars: Vec<Option<Calendar>>,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
     /// The books of the readings that are passed on.
@@ -104,6 +113,9 @@ impl Stream {
             timers: IdleTimers::default(),
             expiry: IdleTimers::default(),
             tombstones: Tombstones::default(),
+            shows: BTreeSet::new(),
+            backfill: Backfill::default(),
+            calendars: calendars_of(&spec),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
             records: RecordsLedger::default(),
@@ -151,6 +163,29 @@ impl Stream {
             if !device.panes.is_empty() {
                 self.touch(slot);
             }
+        }
+        let Backfill { bursts, changed, .. } = &mut self.backfill;
+        for (key, burst) in bursts {
+            for delta in &mut burst.deltas {
+                delta.partial = true;
+                delta.dirty = true;
+            }
+            changed.insert(*key);
+        }
+    }
+
+    /// The calendar of a window of that kind.
+    pub(super) fn calendar(&self, window: usize) -> &Calendar {
+        self.calendars[window].as_ref().expect("made with the spec")
+    }
+
+    /// When the clock alone next emits something of this stream, idleness aside.
+    #[inline]
+    pub(super) fn next_by_clock(&self) -> Option<ProcTime> {
+        let show = self.shows.first().map(|(at, _)| *at);
+        match (show, self.backfill.earliest()) {
+            (Some(show), Some(delta)) => Some(show.min(delta)),
+            (show, delta) => show.or(delta),
         }
     }
 
@@ -202,7 +237,7 @@ impl Stream {
     pub(super) fn add_values_to_windows(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>) {
         let before = self.watermark_of(slot);
         for window in 0..self.spec.windows.len() {
-            if record.values.is_empty() && record.states.is_empty() && self.marker.is_some() {
+            if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.
                 self.windows[window].accepted += 1;
                 self.windows[window].no_window += 1;
@@ -255,6 +290,7 @@ impl Stream {
         if self.spec.watermark.scope != Scope::Device {
             self.fire_all(out);
         }
+        self.emit_all_deltas(out);
     }
 
     pub(super) fn all_slots(&self) -> impl Iterator<Item = u32> + use<> {
@@ -303,6 +339,7 @@ impl Stream {
         }
         self.ordered.mark_committed();
         self.dedup.mark_committed();
+        self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
         self.changes.states_from = self.fields.states().texts().len();
@@ -317,5 +354,11 @@ impl Stream {
             && self.changes.devices.is_empty()
             && self.changes.removed.is_empty()
             && self.ordered.is_committed()
+            && self.backfill.changed.is_empty()
     }
+}
+
+/// What the calendar windows of a stream go by.
+pub(super) fn calendars_of(spec: &StreamSpec) -> Vec<Option<Calendar>> {
+    spec.windows.iter().map(|window| window.kind.calendar()).collect()
 }

@@ -19,10 +19,11 @@ use std::collections::BTreeSet;
 use crate::model::limits::TOMBSTONES_MAX;
 use crate::model::time::Span;
 
+use super::add::window_tag;
 use super::devices::SlotKind;
 use super::emit::Emit;
 use super::scope::Rules;
-use super::spec::{Scope, StreamSpec};
+use super::spec::{Scope, StreamSpec, WindowKind};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::tombstones::Tombstone;
@@ -101,6 +102,9 @@ impl Stream {
         if let Some(end) = end.time() {
             self.fire_due(out, slot, end);
         }
+        for window in 0..self.spec.windows.len() {
+            self.emit_deltas(out, (slot, window_tag(window)));
+        }
     }
 
     /// The watermark at which a slot has nothing left: all windows of its own have
@@ -114,7 +118,7 @@ impl Stream {
         });
         let fences = self.fences.of(slot).filter_map(|(name, until)| {
             let spec = windows.iter().find(|spec| spec.name == *name)?;
-            Some((until + spec.kind.length() - Span::MILLI) + spec.lateness)
+            Some((until + longest(spec.kind) - Span::MILLI) + spec.lateness)
         });
         let readings = self.ordered.newest_of(slot).into_iter().chain(self.ordered.floor(slot));
         let orders = !matches!(self.spec.watermark.scope, Scope::Shared | Scope::Stream(_));
@@ -165,7 +169,7 @@ pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
     if scopes.0 == scopes.1 && !redefined {
         return;
     }
-    let longest = wanted.windows.iter().map(|window| window.kind.length() + window.lateness).max();
+    let longest = wanted.windows.iter().map(|window| longest(window.kind) + window.lateness).max();
     let shared = old.shared;
     old.tombstones.change_all(|tombstone| {
         let mut seen = match scopes.0 {
@@ -203,6 +207,15 @@ pub(super) fn rearm_expiry(stream: &mut Stream) {
     }
 }
 
+/// As [`WindowKind::length`], of the calendar's longest.
+fn longest(kind: WindowKind) -> Span {
+    match kind {
+        // A month of 31 days, a day of 25 hours.
+        WindowKind::Calendar { .. } => kind.length() + Span::from_secs(86_400),
+        WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } | WindowKind::Session { .. } => kind.length(),
+    }
+}
+
 impl StreamSpec {
     /// Tombstones that may be kept.
     fn tombstones_max(&self) -> usize {
@@ -212,7 +225,7 @@ impl StreamSpec {
     /// The silence after which nothing of a device can matter to its windows any more:
     /// when it comes back, its clock is past all of them.
     pub fn shortest_ttl(&self) -> Span {
-        let windows = self.windows.iter().map(|window| window.kind.length() + window.lateness);
+        let windows = self.windows.iter().map(|window| longest(window.kind) + window.lateness);
         windows.max().unwrap_or(Span::ZERO) + self.watermark.strategy.longest_wait()
     }
 }

@@ -70,6 +70,9 @@ pub const DEDUP_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// have, and never more than this, because their names cannot be compressed and all of
 /// them are in every snapshot. Full: the oldest goes, and its device begins anew.
 pub const TOMBSTONES_MAX: usize = 65_536;
+/// Windows of one device and definition that late records are gathered for. Beyond it
+/// what was gathered is emitted, so that only the number of rows grows.
+pub const BACKFILL_WINDOWS_MAX: usize = 256;
 /// Sketches and ordered points grow only while all open windows together take less than
 /// this, so that they never keep a window from being opened. Beyond it they go on with
 /// what they have, and say that they are approximate where that makes a difference.

@@ -100,6 +100,13 @@ impl PipelineSpec {
     }
 }
 
+impl PipelineSpec {
+    /// A watermark follows the gateway's clock.
+    pub(super) fn follows_clock(&self) -> bool {
+        self.streams.iter().any(|stream| matches!(stream.watermark.strategy, Strategy::Processing { .. }))
+    }
+}
+
 impl StreamSpec {
     /// JSON, receive time, no disorder, nobody ever idle, nothing checked, no windows.
     pub fn new(name: Name, topic: TopicPattern, device: DeviceTemplate) -> StreamSpec {
