@@ -224,3 +224,24 @@ fn another_configuration_moves_no_watermark_of_the_dead_back() {
         assert_eq!(devices(&world), (0, 2, 3, 0));
     }
 }
+
+#[test]
+fn late_records_that_were_gathered_go_out_with_the_device() {
+    let more = stream("").replace("lateness = \"5s\"", "lateness = \"5s\"\nlate = \"backfill\"\nbackfill_quiet = \"50s\"");
+    let rows = told_alike(&more, |world| {
+        let mut rows = world.reading(0, "a", 3_000, 1.0);
+        rows.extend(world.reading(0, "a", 40_000, 1.0));
+        rows.extend(world.reading(0, "a", 4_000, 1.0));
+        rows.extend(world.tick(20_001));
+        assert_eq!(devices(world), (0, 1, 1, 0));
+        // Its place is another's, with nothing in it.
+        rows.extend(world.reading(20_001, "b", 3_000, 1.0));
+        rows.extend(world.tick(4_000_000));
+        rows
+    });
+    let brief = brief(&rows);
+    assert_eq!(brief[..2], ["live pane a 0 on_time", "live pane a 40000 on_time"]);
+    assert_eq!(brief[2], "late delta a 0");
+    assert_eq!(brief[3..], ["live pane b 0 on_time"]);
+    assert_eq!(rows[2]["count"], 1);
+}

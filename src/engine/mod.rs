@@ -7,6 +7,7 @@ pub mod aggregate;
 mod backfill;
 mod checkpoint;
 pub mod commit_policy;
+mod deadlines;
 pub mod decode;
 mod dedup;
 mod devices;
@@ -47,7 +48,7 @@ pub mod wire;
 use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{EventTime, Now, ProcTime};
+use crate::model::time::{EventTime, Now};
 use crate::model::topic::DeviceTemplate;
 
 use self::decode::batch::DecodedBatch;
@@ -60,7 +61,7 @@ use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
 use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
-use self::timers::{IdleClock, LiveTime};
+use self::timers::IdleClock;
 
 /// All state of the agent that matters, and every rule about it. Single-owner,
 /// deterministic: the same inputs at the same times give the same steps, byte
@@ -180,67 +181,6 @@ impl Engine {
 
     fn handle_uplink_acked(&mut self, batch: BatchId) {
         self.outbox.handle_ack(batch);
-    }
-
-    /// Does what time alone has brought: watermarks that follow the clock move, devices
-    /// fall idle, panes are shown, deltas go, and what was silent for too long ends.
-    /// Calling early is harmless.
-    fn handle_deadlines(&mut self, now: Now) {
-        if self.follows_clock {
-            self.handle_clock(now);
-        }
-        let live = self.idle_clock.read(now.proc);
-        for index in 0..self.streams.len() {
-            let stream = &self.streams[index];
-            if stream.timers.earliest().is_some_and(|at| at <= live)
-                || stream.next_by_clock().is_some_and(|at| at <= now.proc)
-            {
-                self.handle_deadlines_of(index, now, live);
-            }
-            if self.streams[index].expiry.earliest().is_some_and(|at| at <= live) {
-                let (stream, mut out, _) = self.parts(index, now);
-                stream.handle_expiry(&mut out, live);
-            }
-        }
-    }
-
-    /// In the order of the deadlines, also when several are past.
-    fn handle_deadlines_of(&mut self, index: usize, now: Now, live: LiveTime) {
-        loop {
-            let stream = &self.streams[index];
-            let idle = stream.timers.earliest().filter(|at| *at <= live);
-            let clock = stream.next_by_clock().filter(|at| *at <= now.proc);
-            // Due while the idle clock stands still: it was due when it stopped.
-            let idle_at = idle.map(|at| self.idle_clock.proc_time_of(at).unwrap_or_default());
-            let (stream, mut out, _) = self.parts(index, now);
-            match (idle, clock) {
-                (None, None) => return,
-                (Some(live), clock) if clock.is_none_or(|at| idle_at <= Some(at)) => stream.handle_idle(&mut out, live),
-                (Some(_), None) => unreachable!("taken by the arm above"),
-                (Some(_) | None, Some(at)) => {
-                    stream.show_due(&mut out, at);
-                    stream.emit_due_deltas(&mut out, at);
-                }
-            }
-        }
-    }
-
-    #[cold]
-    fn handle_clock(&mut self, now: Now) {
-        self.seen = Some(now);
-        for index in 0..self.streams.len() {
-            let (stream, mut out, _) = self.parts(index, now);
-            stream.follow_clock(&mut out);
-        }
-    }
-
-    /// When time alone will next change something.
-    pub fn next_deadline(&self) -> Option<ProcTime> {
-        let silence = |stream: &Stream| stream.timers.earliest().into_iter().chain(stream.expiry.earliest()).min();
-        let idle = self.streams.iter().filter_map(silence).min();
-        let idle = idle.and_then(|at| self.idle_clock.proc_time_of(at));
-        let clock = self.seen.and_then(|now| self.streams.iter().filter_map(|stream| stream.clock_deadline(now)).min());
-        self.streams.iter().filter_map(Stream::next_by_clock).chain(idle).chain(clock).min()
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {

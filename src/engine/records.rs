@@ -19,7 +19,7 @@ use crate::model::time::EventTime;
 use super::emit::{Emit, emit_late, emit_reading, emit_stored_reading, write_reading};
 use super::ordered::{Ordered, Place};
 use super::outbox::row::{LateReason, mark_early};
-use super::spec::{OnIdle, Records, Scope};
+use super::spec::{OnIdle, Records, Scope, StreamSpec};
 use super::stream::Stream;
 
 /// The only scope of a stream whose devices share one watermark.
@@ -149,4 +149,22 @@ impl Stream {
         self.ordered.recycle(row);
         self.changes.ledger = true;
     }
+}
+
+/// Releases, as early, the readings that may wait no more: there is room for fewer, or
+/// their order was that of another scope. True when there were any.
+pub(super) fn shed_held(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) -> bool {
+    let held = old.ordered.len();
+    let same_order = |wanted: &&StreamSpec| {
+        core::mem::discriminant(&wanted.watermark.scope) == core::mem::discriminant(&old.spec.watermark.scope)
+    };
+    let wanted = wanted.filter(same_order);
+    // Nothing is counted yet: `rearm` does it, for what is left.
+    *out.open_cost += old.ordered.cost();
+    old.release_beyond(out, wanted.map_or(0, |wanted| wanted.records.held_max()));
+    *out.open_cost -= old.ordered.cost();
+    if wanted.is_none() {
+        old.ordered.forget_floors();
+    }
+    old.ordered.len() < held
 }

@@ -16,6 +16,7 @@ use super::fire::due_of;
 use super::groups;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
+use super::records::shed_held;
 use super::redelivery::Redelivery;
 use super::scope::Common;
 use super::snapshot::{self, Definition};
@@ -294,24 +295,6 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     old.has_groups = groups::are_used(&wanted);
     old.spec = wanted;
     old
-}
-
-/// Releases, as early, the readings that may wait no more: there is room for fewer, or
-/// their order was that of another scope. True when there were any.
-fn shed_held(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) -> bool {
-    let held = old.ordered.len();
-    let same_order = |wanted: &&StreamSpec| {
-        core::mem::discriminant(&wanted.watermark.scope) == core::mem::discriminant(&old.spec.watermark.scope)
-    };
-    let wanted = wanted.filter(same_order);
-    // Nothing is counted yet: `rearm` does it, for what is left.
-    *out.open_cost += old.ordered.cost();
-    old.release_beyond(out, wanted.map_or(0, |wanted| wanted.records.held_max()));
-    *out.open_cost -= old.ordered.cost();
-    if wanted.is_none() {
-        old.ordered.forget_floors();
-    }
-    old.ordered.len() < held
 }
 
 /// Drops what was measured and is asked for no more.

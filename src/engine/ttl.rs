@@ -162,7 +162,10 @@ impl Stream {
 /// and no window is opened under an id that was used under another definition.
 pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
     let windows = |spec: &StreamSpec| {
-        spec.windows.iter().map(|window| (window.name.clone(), window.kind, window.lateness)).collect::<Vec<_>>()
+        spec.windows
+            .iter()
+            .map(|window| (window.name.clone(), window.kind, window.lateness, window.late))
+            .collect::<Vec<_>>()
     };
     let scopes = (old.spec.watermark.scope, wanted.watermark.scope);
     let redefined = windows(&old.spec) != windows(wanted);
