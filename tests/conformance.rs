@@ -250,7 +250,9 @@ impl Run<'_> {
                     fields
                 }
                 Row::Late(late, values) => late_fields(&late, values),
-                Row::Gap(_) | Row::Alarm(_) => panic!("the corpus makes neither gaps nor alarms"),
+                Row::Gap(_) | Row::Alarm(_) | Row::Join(..) | Row::Pair(_) => {
+                    panic!("the corpus makes panes and late records alone")
+                }
             };
             fields.insert("step".into(), step.into());
             fields.insert("at_ms".into(), now.wall.as_millis().into());

@@ -10,6 +10,7 @@
 //! file exists, whether a broker answers) is not checked here.
 
 mod broker;
+mod join;
 pub mod keys;
 mod scalar;
 mod stream;
@@ -162,6 +163,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
     let streams = stream::check_all(root, report);
+    let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
         Some(PipelineSpec {
             gateway: id?,
@@ -169,6 +171,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
             encoding: encoding?,
             outbox_bytes_max: outbox_bytes_max?,
             streams: streams?,
+            joins: joins?,
             commit: commit?,
         })
     };

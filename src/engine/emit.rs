@@ -6,6 +6,7 @@ use crate::model::time::{EventTime, Now, Span};
 
 use super::aggregate::Accumulator;
 use super::fields::FieldTable;
+use super::join::Taps;
 use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_late, write_pane};
 use super::outbox::{LaneKind, Outbox};
 use super::spec::{StreamSpec, WindowSpec};
@@ -25,6 +26,8 @@ pub(super) struct Emit<'a> {
     pub partial_before: Option<EventTime>,
     /// What all open panes take of a snapshot; see `limits::OPEN_COST_MAX`.
     pub open_cost: &'a mut usize,
+    /// What joins want to hear of the stream, if any do.
+    pub taps: Option<&'a mut Taps>,
     /// See `Canary::RepeatRevisions`.
     pub repeat_revisions: bool,
 }
@@ -63,7 +66,11 @@ pub(super) fn emit_pane(
     let width = spec.aggregates.len();
     let results = shown.fields().map(|field| (name_of(fields, field), finish(shown.field(field, width))));
     out.outbox.push(lane, |bytes| {
+        let begin = bytes.len();
         write_pane(bytes, &row, &shown.replaces, &spec.aggregates.kinds, shown.present.count_ones(), results);
+        if let Some(taps) = &mut out.taps {
+            taps.note_pane(shown.window, &row, &bytes[begin..]);
+        }
     });
     if !out.repeat_revisions {
         pane.revision = pane.revision.saturating_add(1);

@@ -4,6 +4,7 @@ use crate::model::time::{EventTime, Span};
 
 use super::aggregate::Accumulator;
 use super::emit::{Emit, emit_pane};
+use super::join::Rise;
 use super::outbox::row::PaneKind;
 use super::spec::{Scope, WindowSpec};
 use super::stream::Stream;
@@ -18,6 +19,9 @@ impl Stream {
     pub(super) fn fire_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
         match self.spec.watermark.scope {
             Scope::Device => {
+                if let Some(taps) = &mut out.taps {
+                    taps.note_rise(Rise::Device(slot));
+                }
                 let device = self.devices.get(slot);
                 if let Some(watermark) = device.watermark.time()
                     && device.due <= watermark
@@ -32,6 +36,9 @@ impl Stream {
     /// Windows of all devices, in the order in which they are due.
     pub(super) fn fire_shared(&mut self, out: &mut Emit<'_>) {
         let Some(watermark) = self.shared.time() else { return };
+        if let Some(taps) = &mut out.taps {
+            taps.note_rise(Rise::Stream);
+        }
         while let Some((due, slot)) = self.due.first().copied()
             && due <= watermark
         {

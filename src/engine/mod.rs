@@ -13,6 +13,7 @@ pub mod encode;
 mod fence;
 pub mod fields;
 mod fire;
+pub mod join;
 pub mod ledger;
 pub mod memory_store;
 pub mod outbox;
@@ -41,6 +42,7 @@ use self::decode::batch::DecodedBatch;
 use self::decode::{DecodedTime, Decoder};
 use self::emit::Emit;
 use self::encode::Envelope;
+use self::join::{Joins, Taps};
 use self::outbox::row::Row;
 use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
@@ -56,6 +58,8 @@ pub struct Engine {
     spec: PipelineSpec,
     streams: Vec<Stream>,
     decoders: Vec<Box<dyn Decoder + Send>>,
+    joins: Joins,
+    taps: Taps,
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
@@ -95,8 +99,11 @@ impl core::fmt::Debug for Engine {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(spec: PipelineSpec) -> Engine {
+        let streams: Vec<_> = spec.streams.iter().cloned().map(Stream::new).collect();
         Engine {
-            streams: spec.streams.iter().cloned().map(Stream::new).collect(),
+            joins: Joins::new(&spec.joins, &streams).expect("config has looked for the streams and windows of joins"),
+            taps: Taps::default(),
+            streams,
             decoders: spec.streams.iter().map(decode::decoder).collect(),
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
@@ -150,13 +157,16 @@ impl Engine {
             if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
                 let (stream, mut out, _) = self.parts(index, now, (0, 0));
                 stream.handle_idle(&mut out, live);
+                self.settle_joins(now, index);
             }
         }
+        self.expire_joins(now);
     }
 
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
-        let earliest = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min()?;
+        let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest());
+        let earliest = idle.chain(self.joins.earliest_deadline()).min()?;
         self.idle_clock.proc_time_of(earliest)
     }
 
@@ -226,6 +236,7 @@ impl Engine {
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
             stream.accept(&mut out, live, &Record { source, ..Record::new(device.as_str(), at, values) });
+            self.settle_joins(now, index);
         }
     }
 
@@ -234,8 +245,10 @@ impl Engine {
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
-        let (stream, mut out, _) = self.parts(stream, now, (0, 0));
+        let index = stream;
+        let (stream, mut out, _) = self.parts(index, now, (0, 0));
         stream.accept(&mut out, live, record);
+        self.settle_joins(now, index);
     }
 
     /// Makes a device known before it has sent anything: under scope `stream` the
@@ -268,7 +281,9 @@ impl Engine {
         for index in 0..self.streams.len() {
             let (stream, mut out, _) = self.parts(index, now, (0, 0));
             stream.finish(&mut out);
+            self.collect_for_joins(now, index);
         }
+        self.look_at_joins(now, true);
     }
 
     /// The outbox, to look at.
@@ -333,6 +348,7 @@ impl Engine {
             uplink_up: self.uplink_up,
             partial_before: self.partial_before,
             open_cost: &mut self.open_cost,
+            taps: self.joins.tap(index, &mut self.taps),
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };
         let values = &self.decoded.values[values.0 as usize..values.1 as usize];

@@ -135,6 +135,9 @@ impl Stream {
         self.ledger.accepted += 1;
 
         let before = self.watermark_of(slot);
+        if let Some(taps) = &mut out.taps {
+            taps.note_record(record, before, &self.fields);
+        }
         for window in 0..self.spec.windows.len() {
             self.add_to_window(out, slot, window, record, before);
         }
@@ -238,6 +241,23 @@ impl Stream {
     pub(super) fn watermark_of(&self, slot: u32) -> Watermark {
         match self.spec.watermark.scope {
             Scope::Device => self.devices.get(slot).watermark,
+            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.shared,
+        }
+    }
+
+    /// Which watermark is that of a key: the name of its device, or the empty text for
+    /// the one of the stream.
+    pub(super) fn scope_of<'k>(&self, key: &'k str) -> &'k str {
+        match self.spec.watermark.scope {
+            Scope::Device => key,
+            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => "",
+        }
+    }
+
+    /// The watermark that [`Stream::scope_of`] names; none for a device that is unknown.
+    pub(super) fn watermark_of_scope(&self, scope: &str) -> Watermark {
+        match self.spec.watermark.scope {
+            Scope::Device => self.devices.find(scope).map(|slot| self.devices.get(slot).watermark).unwrap_or_default(),
             Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.shared,
         }
     }

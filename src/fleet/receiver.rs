@@ -2,8 +2,9 @@
 //! cloud. PURE. Whatever is repeated, late or out of order, the end state is
 //! exact:
 //!
-//! - a pane replaces the one held under its id when its (epoch, rev) is higher;
-//! - `delta`, `late`, `gap` and `alarm` count once per (gw, epoch, lane, seq);
+//! - a pane replaces the one held under its id when its (epoch, rev) is higher, and
+//!   so does a `join` with a `rev`;
+//! - `delta`, `late`, `gap`, `alarm` and a `join` without a `rev` count once per (gw, epoch, lane, seq);
 //! - ids named in `replaces` are dropped and stay dead;
 //! - `seq` has no holes per (gw, epoch, lane), other than those a gap record
 //!   stands for.
@@ -124,6 +125,7 @@ struct OnceKey {
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Pane,
+    Join,
     Delta,
     Late,
     Gap,
@@ -181,7 +183,7 @@ impl Receiver {
             seen.insert(first, head.last_seq.unwrap_or(head.seq));
         }
         let effect = match (head.kind, head.id) {
-            (Kind::Pane, Some(id)) => {
+            (Kind::Pane | Kind::Join, Some(id)) if head.kind == Kind::Pane || head.rev.is_some() => {
                 self.drop_replaced(&id, head.replaces);
                 let pane = Pane { epoch: lane.epoch, rev: head.rev.unwrap_or(0), record: record.clone() };
                 self.upsert(id, pane)
@@ -232,7 +234,7 @@ impl Receiver {
         Effect::New
     }
 
-    /// The panes that stand, by id.
+    /// The panes that stand, and the windows of joins, by id.
     pub fn panes(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record))
     }
@@ -242,7 +244,8 @@ impl Receiver {
         self.others.iter().filter(|(key, _)| key.kind == Kind::Late).map(|(_, record)| record)
     }
 
-    /// The end state: panes by id, then deltas, late records, gaps and alarms.
+    /// The end state: panes and windows of joins by id, then pairs, deltas, late
+    /// records, gaps and alarms.
     pub fn end_state(&self) -> impl Iterator<Item = &Value> {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }

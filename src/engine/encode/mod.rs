@@ -4,6 +4,7 @@
 //! each part percent-encoded outside `[A-Za-z0-9._~-]`. What the records look like
 //! is in `record.rs`, once; an encoding is one arm in [`Envelope::payload`].
 
+mod join;
 mod record;
 
 use crate::model::ids::push_escaped;

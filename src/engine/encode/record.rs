@@ -14,6 +14,8 @@ use crate::model::ids::push_escaped;
 use crate::model::record::TimeSource;
 use crate::model::time::EventTime;
 
+use super::join::{JoinView, PairView};
+
 /// Whole numbers up to 2^53 are exact as floats.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -59,6 +61,8 @@ impl Serialize for RecordView<'_> {
             Row::Late(row, values) => self.late(row, *values).serialize(serializer),
             Row::Gap(row) => self.gap(*row).serialize(serializer),
             Row::Alarm(row) => self.alarm(*row).serialize(serializer),
+            Row::Join(row, sides) => JoinView::new(self.gateway, self.seq, row, *sides).serialize(serializer),
+            Row::Pair(row) => PairView::new(self.gateway, self.seq, row).serialize(serializer),
         }
     }
 }
@@ -230,7 +234,7 @@ impl Serialize for Replaced<'_> {
     }
 }
 
-struct PaneResults<'a>(PaneValues<'a>);
+pub(super) struct PaneResults<'a>(pub PaneValues<'a>);
 
 impl Serialize for PaneResults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -254,7 +258,7 @@ impl Serialize for Results<'_> {
     }
 }
 
-struct RawResults<'a>(RawValues<'a>);
+pub(super) struct RawResults<'a>(pub RawValues<'a>);
 
 impl Serialize for RawResults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -279,7 +283,7 @@ impl Serialize for Number {
     }
 }
 
-fn source_word(source: TimeSource) -> &'static str {
+pub(super) fn source_word(source: TimeSource) -> &'static str {
     match source {
         TimeSource::Device => "device",
         TimeSource::Receive => "receive",

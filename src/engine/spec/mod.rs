@@ -1,6 +1,7 @@
 //! What the engine is told to do: the checked pipeline. Built by `config`,
 //! which guarantees the stated ranges; the engine relies on them.
 
+mod join;
 mod source;
 mod watermark;
 mod window;
@@ -12,6 +13,7 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::encode::Encoding;
 
+pub use join::{JoinKind, JoinSpec, WindowRef};
 pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
 pub use window::{KeySpec, LatePolicy, LateUpdates, WindowKind, WindowSpec};
@@ -30,6 +32,8 @@ pub struct PipelineSpec {
     pub outbox_bytes_max: usize,
     /// The streams, in the order of the configuration.
     pub streams: Vec<StreamSpec>,
+    /// What is joined across them; at most `limits::JOINS_MAX`.
+    pub joins: Vec<JoinSpec>,
     /// When to commit and to snapshot.
     pub commit: CommitSpec,
 }
@@ -82,6 +86,7 @@ impl PipelineSpec {
             encoding: Encoding::Json,
             outbox_bytes_max: *OUTBOX_BYTES.end(),
             streams,
+            joins: Vec::new(),
             commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },
         }
     }

@@ -59,6 +59,11 @@ pub fn write_late<'n>(out: &mut Vec<u8>, row: &LateRow<'_>, fields: impl ExactSi
     out.push(row.reason as u8);
     out.push(flags(row.source, row.quality, false));
     put_u64(out, row.lag.as_millis());
+    write_values(out, fields);
+}
+
+/// Appends values by field.
+pub fn write_values<'n>(out: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = (&'n str, f64)>) {
     put_u64(out, fields.len() as u64);
     for (name, value) in fields {
         put_str(out, name);
@@ -76,16 +81,21 @@ pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
     let lag = Span::from_millis(reader.u64()?);
     let (source, quality) = (source_of(flags), quality_of(flags));
     let row = LateRow { stream, window, key, event, received, reason, lag, source, quality };
-    let values = RawValues { fields: reader.u64()?, bytes: reader.rest() };
-    let mut walk = Reader::new(values.bytes);
-    for _ in 0..values.fields {
-        walk.str()?;
-        walk.f64()?;
-    }
-    Ok(Row::Late(row, values))
+    Ok(Row::Late(row, RawValues::read(reader)?))
 }
 
 impl<'a> RawValues<'a> {
+    /// Reads what [`write_values`] wrote, to its end.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<RawValues<'a>, Damaged> {
+        let values = RawValues { fields: reader.u64()?, bytes: reader.rest() };
+        // Walk once, so that holding the row is the proof that it can be read.
+        for _ in 0..values.fields {
+            reader.str()?;
+            reader.f64()?;
+        }
+        Ok(values)
+    }
+
     /// Number of fields.
     pub fn len(self) -> usize {
         usize::try_from(self.fields).unwrap_or(usize::MAX)

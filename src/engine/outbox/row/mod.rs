@@ -8,10 +8,14 @@
 //!       fields n, (name, f64)
 //! gap:  2 | first seq | records | oldest ms | newest ms
 //! alarm:3 | at | code | text
+//! join: 4 | join | key | start | size | join pane | flags | revision | watermark? | sides n,
+//!       (stream, 0 | 1 pane row)
+//! pair: 5 | join | key | left at | right at | flags | left stream, values | right stream, values
 //! ```
 //!
 //! The JSON and CBOR forms are made from it when a batch is published.
 
+mod join;
 mod late;
 mod notice;
 mod pane;
@@ -20,7 +24,8 @@ use crate::engine::wire::{Damaged, Reader};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, WallTime};
 
-pub use late::{LateReason, LateRow, RawValues, write_late};
+pub use join::{JoinPane, JoinRow, JoinSides, PairRow, write_join, write_pair};
+pub use late::{LateReason, LateRow, RawValues, write_late, write_values};
 pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
 pub use pane::{FieldResults, PaneKind, PaneRow, PaneValues, write_pane};
 
@@ -35,12 +40,18 @@ pub enum Row<'a> {
     Gap(GapRow),
     /// See [`AlarmRow`].
     Alarm(AlarmRow<'a>),
+    /// See [`JoinRow`].
+    Join(JoinRow<'a>, JoinSides<'a>),
+    /// See [`PairRow`].
+    Pair(PairRow<'a>),
 }
 
 const TAG_PANE: u8 = 0;
 const TAG_LATE: u8 = 1;
 const TAG_GAP: u8 = 2;
 const TAG_ALARM: u8 = 3;
+const TAG_JOIN: u8 = 4;
+const TAG_PAIR: u8 = 5;
 
 const FLAG_RECEIVE_TIME: u8 = 1;
 const FLAG_PARTIAL: u8 = 2;
@@ -65,6 +76,8 @@ pub fn read(bytes: &[u8]) -> Result<Row<'_>, Damaged> {
         TAG_ALARM => {
             Row::Alarm(AlarmRow { at: WallTime::from_millis(reader.i64()?), code: reader.str()?, text: reader.str()? })
         }
+        TAG_JOIN => join::read_join(&mut reader)?,
+        TAG_PAIR => join::read_pair(&mut reader)?,
         _ => return Err(Damaged),
     };
     Ok(row)
@@ -78,6 +91,8 @@ impl Row<'_> {
             Row::Late(row, _) => row.event,
             Row::Gap(row) => row.oldest,
             Row::Alarm(row) => row.at.as_event_time(),
+            Row::Join(row, _) => row.start,
+            Row::Pair(row) => row.event(),
         }
     }
 }

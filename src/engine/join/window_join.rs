@@ -1,0 +1,398 @@
+//! Window joins: the results of one window of one key, of several streams, as
+//! one row.
+//!
+//! A cell is one window of one key. It keeps the newest pane of each side. Once the
+//! watermarks of all sides have passed the end of the window its row is made;
+//! later panes make further rows, until no side can have any.
+//!
+//! ```text
+//! open ── all watermarks ≥ end − 1 ──▶ passed ── all ≥ end − 1 + lateness ──▶ gone
+//!   │  row, or (inner, incomplete) none   │ each late pane: the next row        ▲
+//!   └──────────────── ttl, room, another definition: a row or a count ──────────┘
+//! ```
+//!
+//! A cell that went by `ttl` or for room may have used its id, so that the windows of
+//! its key up to it stay shut: a fence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::engine::outbox::row::{self, JoinPane, JoinRow, Row, write_join};
+use crate::engine::timers::LiveTime;
+use crate::engine::watermark::Watermark;
+use crate::model::ids::Name;
+use crate::model::limits::{JOIN_FENCES_MAX, OUTBOX_RECORD_BYTES_MAX};
+use crate::model::record::TimeSource;
+use crate::model::time::{EventTime, Span};
+
+use super::Scene;
+use super::books::WindowJoinLedger;
+use super::tap::TappedPane;
+use super::waiting::{Wait, Waiting};
+
+/// One window of one key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct CellId {
+    pub key: Arc<str>,
+    pub start: EventTime,
+}
+
+/// What is known of it.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    pub end: EventTime,
+    /// By side: the row of its newest pane.
+    pub panes: Vec<Option<Box<[u8]>>>,
+    /// The revision that the next row has.
+    pub revision: u32,
+    /// The watermarks of all sides have passed its end.
+    pub passed: bool,
+    /// It is in the books: a row was made, or was too large to be.
+    pub settled: bool,
+    /// When it goes although a watermark does not come.
+    pub deadline: LiveTime,
+    pub wait: Option<Wait>,
+}
+
+/// One window of one stream.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    /// Place of the stream.
+    pub stream: usize,
+    /// Its name.
+    pub name: Name,
+    pub lateness: Span,
+}
+
+/// Why a cell goes before the watermarks say so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    Ttl,
+    Room,
+    Redefined,
+}
+
+/// State of one window join.
+#[derive(Clone, Debug)]
+pub(super) struct WindowJoin {
+    pub name: Name,
+    pub sides: Vec<Side>,
+    pub outer: bool,
+    pub ttl: Span,
+    /// Bytes that its cells may take.
+    pub budget: usize,
+    pub cells: BTreeMap<CellId, Cell>,
+    pub deadlines: BTreeSet<(LiveTime, CellId)>,
+    pub books: WindowJoinLedger,
+    /// By key: windows that start here or before are shut.
+    pub fences: BTreeMap<Arc<str>, EventTime>,
+    /// The same for every key.
+    pub floor: Option<EventTime>,
+    /// First revision of a window: above all that another definition has used.
+    pub first_revision: u32,
+    /// Above all that this one has used.
+    pub next_revision: u32,
+    pub changes: Changes,
+    waiting: Waiting<CellId>,
+    bytes: usize,
+}
+
+/// What a commit has to write.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    pub any: bool,
+    pub dirty: BTreeSet<CellId>,
+    pub removed: BTreeSet<CellId>,
+    pub fences: BTreeSet<Arc<str>>,
+}
+
+/// Bytes of a cell beside its key and panes: an estimate of memory and snapshot.
+const CELL_COST: usize = 64;
+
+impl Cell {
+    fn cost(&self, id: &CellId) -> usize {
+        CELL_COST + id.key.len() + self.panes.iter().flatten().map(|pane| pane.len()).sum::<usize>()
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.panes.iter().all(Option::is_some)
+    }
+}
+
+impl WindowJoin {
+    pub(super) fn new(name: Name, sides: Vec<Side>, outer: bool, ttl: Span, budget: usize) -> WindowJoin {
+        WindowJoin {
+            name,
+            outer,
+            ttl,
+            budget,
+            cells: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            books: WindowJoinLedger::default(),
+            fences: BTreeMap::new(),
+            floor: None,
+            first_revision: 0,
+            next_revision: 0,
+            changes: Changes::default(),
+            waiting: Waiting::new(sides.len()),
+            sides,
+            bytes: 0,
+        }
+    }
+
+    /// A side has a pane.
+    pub(super) fn handle_pane(&mut self, scene: &mut Scene<'_>, side: usize, pane: &TappedPane<'_>) {
+        self.changes.any = true;
+        let id = CellId { key: Arc::from(pane.key), start: pane.start };
+        if !self.cells.contains_key(&id) {
+            if self.is_shut(&id) {
+                self.books.late += 1;
+                return;
+            }
+            let panes = vec![None; self.sides.len()];
+            let (revision, deadline) = (self.first_revision, scene.live.plus(self.ttl));
+            let cell =
+                Cell { end: pane.end, panes, revision, passed: false, settled: false, deadline, wait: None };
+            self.books.windows += 1;
+            self.books.open += 1;
+            self.insert(id.clone(), cell);
+        }
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        let before = cell.cost(&id);
+        let known = cell.panes[side].replace(Box::from(pane.row));
+        self.bytes = self.bytes + cell.cost(&id) - before;
+        self.changes.dirty.insert(id.clone());
+        let says_more = known.is_none_or(|known| count_of(&known) != pane.count);
+        if !cell.passed {
+            self.unwait(&id);
+            self.look(scene, &id, if pane.late { JoinPane::Late } else { JoinPane::OnTime });
+        } else if says_more && (self.outer || cell.is_complete()) {
+            self.emit(scene, &id, JoinPane::Late);
+        }
+        self.make_room(scene);
+    }
+
+    /// A watermark of a side has risen.
+    pub(super) fn advance(&mut self, scene: &mut Scene<'_>, side: usize, scope: &str) {
+        let watermark = scene.watermark(self.sides[side].stream, scope);
+        while let Some(id) = self.waiting.pop_reached(side, scope, watermark) {
+            if let Some(cell) = self.cells.get_mut(&id) {
+                cell.wait = None;
+            }
+            self.look(scene, &id, JoinPane::OnTime);
+        }
+    }
+
+    /// Closes what has waited long enough.
+    pub(super) fn expire(&mut self, scene: &mut Scene<'_>) {
+        while let Some((at, id)) = self.deadlines.first()
+            && *at <= scene.live
+        {
+            let id = id.clone();
+            self.close(scene, &id, Cause::Ttl);
+        }
+    }
+
+    /// Looks at every cell: after a restore, and at the end of a bounded input.
+    pub(super) fn look_at_all(&mut self, scene: &mut Scene<'_>) {
+        for id in self.cells.keys().cloned().collect::<Vec<_>>() {
+            self.unwait(&id);
+            self.look(scene, &id, JoinPane::OnTime);
+        }
+        self.make_room(scene);
+    }
+
+    /// Does with a cell what the watermarks allow; then it waits for the next one.
+    fn look(&mut self, scene: &mut Scene<'_>, id: &CellId, pane: JoinPane) {
+        let Some(cell) = self.cells.get(id) else { return };
+        let last = cell.end - Span::MILLI;
+        if !cell.passed {
+            if let Some(wait) = self.in_the_way(scene, id, |_| last) {
+                return self.wait(id, wait);
+            }
+            self.pass(scene, id, pane);
+        }
+        match self.in_the_way(scene, id, |side| last + side.lateness) {
+            Some(wait) => self.wait(id, wait),
+            None => self.retire(id),
+        }
+    }
+
+    /// The watermarks of all sides have passed the end of the window.
+    fn pass(&mut self, scene: &mut Scene<'_>, id: &CellId, pane: JoinPane) {
+        let lateness = self.sides.iter().map(|side| side.lateness).max().unwrap_or_default();
+        let Some(cell) = self.cells.get_mut(id) else { return };
+        cell.passed = true;
+        self.deadlines.remove(&(cell.deadline, id.clone()));
+        // Late panes come as long as devices are late; then it may go at `ttl` as before.
+        cell.deadline = scene.live.plus(lateness + self.ttl);
+        self.deadlines.insert((cell.deadline, id.clone()));
+        self.touch(id);
+        let shows = self.outer || self.cells.get(id).is_some_and(Cell::is_complete);
+        if shows {
+            self.emit(scene, id, pane);
+        }
+    }
+
+    /// No side can have another pane of it.
+    fn retire(&mut self, id: &CellId) {
+        let Some(cell) = self.remove(id) else { return };
+        if !cell.settled {
+            self.books.open -= 1;
+            self.books.unmatched += 1;
+        }
+        // What is before this window of the key has expired as well.
+        if self.fences.get(&id.key).is_some_and(|until| *until <= id.start) {
+            self.fences.remove(&id.key);
+            self.changes.fences.insert(Arc::clone(&id.key));
+        }
+    }
+
+    /// A cell goes although the watermarks have not decided.
+    pub(super) fn close(&mut self, scene: &mut Scene<'_>, id: &CellId, cause: Cause) {
+        let Some(cell) = self.cells.get(id) else { return };
+        if !cell.settled && (self.outer || cell.is_complete()) {
+            self.emit(scene, id, JoinPane::Timeout);
+        }
+        let Some(cell) = self.remove(id) else { return };
+        if !cell.settled {
+            self.books.open -= 1;
+            match cause {
+                Cause::Ttl => self.books.expired += 1,
+                Cause::Room => self.books.evicted += 1,
+                Cause::Redefined => self.books.abandoned += 1,
+            }
+        }
+        self.shut(id);
+    }
+
+    fn emit(&mut self, scene: &mut Scene<'_>, id: &CellId, pane: JoinPane) {
+        let watermark = match pane {
+            // The watermarks did not decide, and sides may be those of a configuration before.
+            JoinPane::Timeout => None,
+            JoinPane::OnTime | JoinPane::Late => {
+                self.sides.iter().map(|side| scene.watermark_of_key(side.stream, &id.key)).min()
+            }
+        };
+        let Some(cell) = self.cells.get_mut(id) else { return };
+        let first = !cell.settled;
+        cell.settled = true;
+        self.books.open -= u64::from(first);
+        if cell.cost(id) > OUTBOX_RECORD_BYTES_MAX {
+            self.books.too_large += u64::from(first);
+            return self.touch(id);
+        }
+        let rows = cell.panes.iter().flatten().filter_map(|pane| match row::read(pane) {
+            Ok(Row::Pane(row, _)) => Some(row),
+            Ok(_) | Err(_) => None,
+        });
+        let (mut source, mut partial) = (TimeSource::Device, false);
+        for row in rows {
+            partial |= row.partial;
+            source = if row.source == TimeSource::Receive { row.source } else { source };
+        }
+        let row = JoinRow {
+            join: self.name.as_str(),
+            key: &id.key,
+            start: id.start,
+            end: cell.end,
+            pane,
+            revision: cell.revision,
+            watermark: watermark.and_then(Watermark::time),
+            source,
+            quality: scene.now.quality,
+            partial,
+        };
+        let panes = cell.panes.iter().map(Option::as_deref);
+        let sides = self.sides.iter().zip(panes).map(|(side, pane)| (side.name.as_str(), pane));
+        scene.outbox.push(scene.lane(pane == JoinPane::Late), |out| write_join(out, &row, sides));
+        cell.revision = cell.revision.saturating_add(1);
+        self.next_revision = self.next_revision.max(cell.revision);
+        match (first, cell.is_complete()) {
+            (true, true) => self.books.joined += 1,
+            (true, false) => self.books.missing += 1,
+            (false, _) => self.books.revisions += 1,
+        }
+        self.touch(id);
+    }
+
+    /// The first side whose watermark is not there yet.
+    fn in_the_way(&self, scene: &Scene<'_>, id: &CellId, until: impl Fn(&Side) -> EventTime) -> Option<Wait> {
+        self.sides.iter().enumerate().find_map(|(place, side)| {
+            let until = until(side);
+            scene.wait_for(place, side.stream, &id.key, until)
+        })
+    }
+
+    fn wait(&mut self, id: &CellId, wait: Wait) {
+        if let Some(cell) = self.cells.get_mut(id) {
+            self.waiting.add(&wait, id.clone());
+            cell.wait = Some(wait);
+        }
+    }
+
+    fn unwait(&mut self, id: &CellId) {
+        if let Some(wait) = self.cells.get_mut(id).and_then(|cell| cell.wait.take()) {
+            self.waiting.remove(&wait, id.clone());
+        }
+    }
+
+    /// Puts a cell where it belongs; it does not wait yet.
+    pub(super) fn insert(&mut self, id: CellId, cell: Cell) {
+        self.remove(&id);
+        self.changes.removed.remove(&id);
+        self.bytes += cell.cost(&id);
+        self.deadlines.insert((cell.deadline, id.clone()));
+        self.cells.insert(id, cell);
+    }
+
+    pub(super) fn remove(&mut self, id: &CellId) -> Option<Cell> {
+        self.unwait(id);
+        let cell = self.cells.remove(id)?;
+        self.bytes -= cell.cost(id);
+        self.deadlines.remove(&(cell.deadline, id.clone()));
+        self.changes.any = true;
+        self.changes.dirty.remove(id);
+        self.changes.removed.insert(id.clone());
+        Some(cell)
+    }
+
+    fn make_room(&mut self, scene: &mut Scene<'_>) {
+        while self.bytes > self.budget
+            && let Some((_, id)) = self.deadlines.first()
+        {
+            let id = id.clone();
+            self.close(scene, &id, Cause::Room);
+        }
+    }
+
+    fn is_shut(&self, id: &CellId) -> bool {
+        self.floor.max(self.fences.get(&id.key).copied()).is_some_and(|until| id.start <= until)
+    }
+
+    fn shut(&mut self, id: &CellId) {
+        let until = self.fences.entry(Arc::clone(&id.key)).or_insert(id.start);
+        *until = id.start.max(*until);
+        self.changes.fences.insert(Arc::clone(&id.key));
+        if self.fences.len() > JOIN_FENCES_MAX
+            && let Some((key, until)) =
+                self.fences.iter().min_by_key(|(key, until)| (**until, Arc::clone(key))).map(|(key, until)| (Arc::clone(key), *until))
+        {
+            self.fences.remove(&key);
+            self.floor = self.floor.max(Some(until));
+            self.changes.fences.insert(key);
+        }
+    }
+
+    fn touch(&mut self, id: &CellId) {
+        self.changes.any = true;
+        self.changes.dirty.insert(id.clone());
+    }
+}
+
+fn count_of(pane: &[u8]) -> u64 {
+    match row::read(pane) {
+        Ok(Row::Pane(row, _)) => row.count,
+        Ok(_) | Err(_) => 0,
+    }
+}

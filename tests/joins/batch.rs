@@ -1,0 +1,142 @@
+//! A batch join over all records, to compare with; and the engine taken down and
+//! restored after every one of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::Value;
+use tidegate::engine::step::{Event, Message};
+
+use super::world::{START_MS, WINDOWS, World, pairs, parse, stream};
+
+/// Topic, device, event time in ms, value.
+type Reading = (bool, bool, i64, i32);
+
+const DISORDER_MS: i64 = 3_000;
+
+/// Readings that are never late: each device of each stream is at most the disorder
+/// behind its own newest.
+fn readings() -> impl Strategy<Value = Vec<Reading>> {
+    let step = (any::<bool>(), any::<bool>(), 0..9_000_i64, 0..DISORDER_MS, 1..100_i32);
+    prop::collection::vec(step, 1..80).prop_map(|steps| {
+        let mut newest: BTreeMap<(bool, bool), i64> = BTreeMap::new();
+        let reading = |(right, device, forward, back, value): (bool, bool, i64, i64, i32)| {
+            let newest = newest.entry((right, device)).or_insert(0);
+            let at = *newest + forward - back;
+            *newest = at.max(*newest);
+            (right, device, at, value)
+        };
+        steps.into_iter().map(reading).collect()
+    })
+}
+
+fn spec(join: &str) -> tidegate::engine::spec::PipelineSpec {
+    let plain = "disorder = \"3s\"\nidle_timeout = \"off\"";
+    parse(&format!("{}{}\n[[joins]]\nname = \"j\"\n{join}\n", stream("a", plain, ""), stream("b", plain, "")))
+}
+
+#[derive(Clone, Copy)]
+enum Life {
+    One,
+    Restarts,
+    Crashes,
+}
+
+fn run(join: &str, life: Life, readings: &[Reading]) -> World {
+    let mut world = match life {
+        Life::One | Life::Crashes => World::new(spec(join)),
+        Life::Restarts => World::restarting(spec(join)),
+    };
+    for (number, (right, device, at, value)) in readings.iter().enumerate() {
+        let topic = format!("{}/{}", if *right { "b" } else { "a" }, if *device { "y" } else { "x" });
+        let payload = format!("{{\"ts\":{},\"v\":{value}}}", START_MS + at);
+        let message =
+            Message { topic: &topic, payload: payload.as_bytes(), retain: false, dup: false, tag: None };
+        // Two seconds apart, so that each has its commit.
+        let now = 2_000 * number as u64;
+        match life {
+            Life::One | Life::Restarts => _ = world.event(now, Event::Message(message)),
+            Life::Crashes => _ = world.event_and_crash(now, Event::Message(message)),
+        }
+    }
+    world.finish();
+    world
+}
+
+type Windows = BTreeSet<(String, i64, Option<i64>, Option<i64>)>;
+
+fn windows_of(rows: &[Value]) -> Windows {
+    let sum = |row: &Value, side: &str| row["values"][side]["v"]["sum"].as_i64();
+    rows.iter()
+        .map(|row| {
+            let start = row["start_ms"].as_i64().unwrap() - START_MS;
+            (row["key"].as_str().unwrap().to_owned(), start, sum(row, "a"), sum(row, "b"))
+        })
+        .collect()
+}
+
+fn batch_windows(readings: &[Reading], outer: bool) -> Windows {
+    let mut sums: BTreeMap<(bool, i64), [Option<i64>; 2]> = BTreeMap::new();
+    for (right, device, at, value) in readings {
+        let start = at.div_euclid(10_000) * 10_000;
+        let sum = &mut sums.entry((*device, start)).or_default()[usize::from(*right)];
+        *sum = Some(sum.unwrap_or(0) + i64::from(*value));
+    }
+    sums.into_iter()
+        .filter(|(_, [a, b])| outer || (a.is_some() && b.is_some()))
+        .map(|((device, start), [a, b])| (if device { "y" } else { "x" }.to_owned(), start, a, b))
+        .collect()
+}
+
+fn batch_pairs(readings: &[Reading], lower: i64, upper: i64) -> Vec<String> {
+    let mut pairs = Vec::new();
+    for (_, device, left, a) in readings.iter().filter(|reading| !reading.0) {
+        for (_, _, right, b) in readings.iter().filter(|reading| reading.0 && reading.1 == *device) {
+            if (left + lower..=left + upper).contains(right) {
+                pairs.push(format!("[{left},{right},{a},{b}]"));
+            }
+        }
+    }
+    pairs.sort();
+    pairs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_window_join_is_the_batch_join_of_all_records(readings in readings(), outer in any::<bool>()) {
+        let join = format!("{WINDOWS}\nttl = \"1d\"\nmode = \"{}\"", if outer { "outer" } else { "inner" });
+        let whole = run(&join, Life::One, &readings);
+        prop_assert_eq!(windows_of(&whole.rows), batch_windows(&readings, outer));
+        let ids: BTreeSet<_> = whole.rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+        prop_assert_eq!(ids.len(), whole.rows.len(), "one row a window");
+        prop_assert_eq!(&whole.books()["kept"], 0);
+        for life in [Life::Restarts, Life::Crashes] {
+            let again = run(&join, life, &readings);
+            prop_assert_eq!(&again.rows, &whole.rows);
+            prop_assert_eq!(again.books(), whole.books());
+        }
+    }
+
+    #[test]
+    fn an_interval_join_is_the_batch_join_of_all_records(
+        readings in readings(),
+        bounds in prop::sample::select(vec![(-2_000, 10_000), (0, 0), (-5_000, -1_000), (1_000, 4_000)]),
+    ) {
+        let (lower, upper) = bounds;
+        let join = format!("left = \"a\"\nright = \"b\"\nbefore = \"{}ms\"\nafter = \"{upper}ms\"\nttl = \"1d\"", -lower);
+        let whole = run(&join, Life::One, &readings);
+        let mut found: Vec<String> = pairs(&whole.rows).iter().map(Value::to_string).collect();
+        found.sort();
+        prop_assert_eq!(found, batch_pairs(&readings, lower, upper));
+        let books = whole.books();
+        prop_assert_eq!((&books["left"]["open"], &books["right"]["open"]), (&0.into(), &0.into()));
+        prop_assert_eq!((&books["left"]["late"], &books["right"]["late"]), (&0.into(), &0.into()));
+        for life in [Life::Restarts, Life::Crashes] {
+            let again = run(&join, life, &readings);
+            prop_assert_eq!(&again.rows, &whole.rows);
+            prop_assert_eq!(again.books(), whole.books());
+        }
+    }
+}
