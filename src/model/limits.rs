@@ -39,7 +39,7 @@ pub const JOIN_SIDES_MAX: usize = 8;
 /// What waits in all joins together, in bytes as estimated; each join has an equal
 /// share. It lies in memory and in every snapshot. Full: the oldest goes, is
 /// counted as `evicted`, and an outer join shows what it has.
-pub const JOINS_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub const JOINS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Records of one key that wait in an interval join. A device that sends without
 /// end must not push out all others; full: the oldest goes and is counted.
 pub const JOIN_RECORDS_PER_KEY_MAX: usize = 1_024;

@@ -12,10 +12,10 @@ use tidegate::engine::step::{Event, Message};
 use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
 /// The wall clock at the start; event times in tests count from here.
-pub const START_MS: i64 = 1_773_480_000_000;
+pub(crate) const START_MS: i64 = 1_773_480_000_000;
 
 /// What a stream is made of: `stream` and `window` are lines of TOML.
-pub fn stream(name: &str, stream: &str, window: &str) -> String {
+pub(crate) fn stream(name: &str, stream: &str, window: &str) -> String {
     format!(
         r#"
 [[streams]]
@@ -35,28 +35,28 @@ aggregates = ["count", "sum"]
 }
 
 /// Streams `a` and `b` without disorder, and one join.
-pub fn pipeline(join: &str) -> PipelineSpec {
+pub(crate) fn pipeline(join: &str) -> PipelineSpec {
     let plain = "disorder = \"0s\"\nidle_timeout = \"off\"";
     parse(&format!("{}{}\n[[joins]]\nname = \"j\"\n{join}\n", stream("a", plain, ""), stream("b", plain, "")))
 }
 
-pub fn parse(text: &str) -> PipelineSpec {
+pub(crate) fn parse(text: &str) -> PipelineSpec {
     let text = format!("[gateway]\nid = \"gw\"\n{text}");
     check_for_replay(&text, "test.toml").unwrap_or_else(|refused| panic!("{refused}\n{text}")).config
 }
 
-pub const WINDOWS: &str = "windows = [\"a/10s\", \"b/10s\"]";
+pub(crate) const WINDOWS: &str = "windows = [\"a/10s\", \"b/10s\"]";
 
 type TestDriver = Driver<Ring<MemorySlots>>;
 
-pub struct World {
-    pub spec: PipelineSpec,
-    pub driver: TestDriver,
+pub(crate) struct World {
+    pub(crate) spec: PipelineSpec,
+    pub(crate) driver: TestDriver,
     /// Take the engine down and up again after every input.
     restarts: bool,
     now: Now,
     /// All rows of joins so far.
-    pub rows: Vec<Value>,
+    pub(crate) rows: Vec<Value>,
 }
 
 fn moment(at: u64) -> Now {
@@ -72,18 +72,18 @@ fn start(spec: &PipelineSpec, slots: MemorySlots, now: Now) -> TestDriver {
 }
 
 impl World {
-    pub fn new(spec: PipelineSpec) -> World {
+    pub(crate) fn new(spec: PipelineSpec) -> World {
         let now = moment(0);
         let driver = start(&spec, MemorySlots::new(0), now);
         World { spec, driver, restarts: false, now, rows: Vec::new() }
     }
 
-    pub fn restarting(spec: PipelineSpec) -> World {
+    pub(crate) fn restarting(spec: PipelineSpec) -> World {
         World { restarts: true, ..World::new(spec) }
     }
 
-    /// Takes the engine down, commits or not, and starts it again under `spec`.
-    pub fn restart_as(&mut self, spec: PipelineSpec) -> Vec<Value> {
+    /// Takes the engine down, with a snapshot, and starts it again under `spec`.
+    pub(crate) fn restart_as(&mut self, spec: PipelineSpec) -> Vec<Value> {
         let cursor = self.driver.engine().outbox().next_order();
         self.driver.stop(self.now, &mut |_| ());
         let down = std::mem::replace(&mut self.driver, start(&spec, MemorySlots::new(0), self.now));
@@ -94,13 +94,14 @@ impl World {
 
     /// Down without a snapshot: what was committed as pages is all there is.
     fn crash(&mut self) {
-        // Far enough for the commit to be due, but the clock of the world stands.
+        self.now = moment(self.now.proc.as_millis() + 1_500);
         self.driver.advance(self.now, &mut |_| ());
+        assert!(self.driver.engine().is_committed(), "a commit is due after a second");
         let down = std::mem::replace(&mut self.driver, start(&self.spec, MemorySlots::new(0), self.now));
         self.driver = start(&self.spec, down.into_store().into_slots(), self.now);
     }
 
-    pub fn event(&mut self, at: u64, event: Event<'_>) -> Vec<Value> {
+    pub(crate) fn event(&mut self, at: u64, event: Event<'_>) -> Vec<Value> {
         self.now = moment(at);
         let cursor = self.driver.engine().outbox().next_order();
         self.driver.handle(self.now, event);
@@ -113,7 +114,7 @@ impl World {
     }
 
     /// As [`World::event`], through a commit of a page and a crash.
-    pub fn event_and_crash(&mut self, at: u64, event: Event<'_>) -> Vec<Value> {
+    pub(crate) fn event_and_crash(&mut self, at: u64, event: Event<'_>) -> Vec<Value> {
         let rows = self.event(at, event);
         self.crash();
         rows
@@ -134,35 +135,35 @@ impl World {
         rows
     }
 
-    pub fn tick(&mut self, at: u64) -> Vec<Value> {
+    pub(crate) fn tick(&mut self, at: u64) -> Vec<Value> {
         self.event(at, Event::Tick)
     }
 
     /// A reading with event time `ts` after the start.
-    pub fn reading(&mut self, at: u64, topic: &str, ts: i64, v: f64) -> Vec<Value> {
+    pub(crate) fn reading(&mut self, at: u64, topic: &str, ts: i64, v: f64) -> Vec<Value> {
         let payload = json!({ "ts": START_MS + ts, "v": v }).to_string();
         let message = Message { topic, payload: payload.as_bytes(), retain: false, dup: false, tag: None };
         self.event(at, Event::Message(message))
     }
 
-    pub fn finish(&mut self) -> Vec<Value> {
+    pub(crate) fn finish(&mut self) -> Vec<Value> {
         let cursor = self.driver.engine().outbox().next_order();
         self.driver.engine_mut().finish(self.now);
         self.collect(cursor)
     }
 
     /// The books of the one join.
-    pub fn books(&self) -> Value {
+    pub(crate) fn books(&self) -> Value {
         serde_json::to_value(&self.driver.engine().status(self.now).joins[0]).unwrap()
     }
 
-    pub fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         self.now
     }
 }
 
 /// Start, pane, revision, sums of both sides, and what is missing.
-pub fn brief(rows: &[Value]) -> Vec<Value> {
+pub(crate) fn brief(rows: &[Value]) -> Vec<Value> {
     let brief = |row: &Value| {
         json!([
             row["start_ms"].as_i64().unwrap() - START_MS,
@@ -177,7 +178,7 @@ pub fn brief(rows: &[Value]) -> Vec<Value> {
 }
 
 /// Times and values of the pairs.
-pub fn pairs(rows: &[Value]) -> Vec<Value> {
+pub(crate) fn pairs(rows: &[Value]) -> Vec<Value> {
     let pair = |row: &Value| {
         json!([
             row["left_ms"].as_i64().unwrap() - START_MS,

@@ -95,7 +95,7 @@ pub(super) struct Changes {
 }
 
 /// Bytes of a record beside its key and values: an estimate of memory and snapshot.
-const RECORD_COST: usize = 48;
+const RECORD_COST: usize = 96;
 
 fn cost(id: &RecordId, kept: &Kept) -> usize {
     RECORD_COST + id.key.len() + kept.values.len()

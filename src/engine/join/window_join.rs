@@ -107,7 +107,7 @@ pub(super) struct Changes {
 }
 
 /// Bytes of a cell beside its key and panes: an estimate of memory and snapshot.
-const CELL_COST: usize = 64;
+const CELL_COST: usize = 96;
 
 impl Cell {
     fn cost(&self, id: &CellId) -> usize {
