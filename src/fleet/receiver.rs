@@ -27,6 +27,7 @@ pub const VERSION: u64 = 1;
 /// What the cloud knows.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
+    /// Panes, and rows of window joins: whatever has revisions.
     panes: BTreeMap<String, Pane>,
     dead: BTreeSet<String>,
     others: BTreeMap<OnceKey, Value>,
@@ -234,9 +235,14 @@ impl Receiver {
         Effect::New
     }
 
-    /// The panes that stand, and the windows of joins, by id.
+    /// The panes that stand, by id.
     pub fn panes(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record))
+        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record)).filter(|(_, record)| record["kind"] == "pane")
+    }
+
+    /// The rows of window joins that stand, by id.
+    pub fn joined(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record)).filter(|(_, record)| record["kind"] == "join")
     }
 
     /// The late records, in the order of (gw, epoch, lane, seq).

@@ -28,9 +28,7 @@ fn a_pair_is_made_at_once_when_both_are_there_whoever_comes_first() {
 
 #[test]
 fn both_bounds_belong_to_the_interval() {
-    for (left, right, pairs) in
-        [(10_000, 7_999, 0), (10_000, 8_000, 1), (10_000, 20_000, 1), (10_000, 20_001, 0)]
-    {
+    for (left, right, pairs) in [(10_000, 7_999, 0), (10_000, 8_000, 1), (10_000, 20_000, 1), (10_000, 20_001, 0)] {
         for left_first in [true, false] {
             let mut world = World::new(pipeline(INTERVAL));
             let mut records = [("a/d", left), ("b/d", right)];

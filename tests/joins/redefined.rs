@@ -73,7 +73,8 @@ fn other_windows_under_the_same_names_are_another_join() {
     world.reading(0, "a/d", 1_000, 1.0);
     world.reading(0, "a/d", 10_000, 1.0);
     let plain = "disorder = \"0s\"\nidle_timeout = \"off\"";
-    let streams = format!("{}{}", stream("a", plain, ""), stream("b", plain, "")).replace("size = \"10s\"", "size = \"20s\"");
+    let streams =
+        format!("{}{}", stream("a", plain, ""), stream("b", plain, "")).replace("size = \"10s\"", "size = \"20s\"");
     let spec = parse(&format!("{streams}\n[[joins]]\nname = \"j\"\n{WINDOWS}\nmode = \"outer\"\n"));
     assert_eq!(brief(&world.restart_as(spec)), [json!([0, "timeout", 0, 1, null, ["b"]])]);
 }

@@ -42,10 +42,9 @@ fn other_keys_do_not_matter() {
 
 #[test]
 fn a_side_whose_watermark_has_passed_without_a_pane_is_missing() {
-    for (mode, expected, count) in [
-        ("outer", vec![json!([0, "on_time", 0, 1, null, ["b"]])], "missing"),
-        ("inner", vec![], "unmatched"),
-    ] {
+    for (mode, expected, count) in
+        [("outer", vec![json!([0, "on_time", 0, 1, null, ["b"]])], "missing"), ("inner", vec![], "unmatched")]
+    {
         let mut world = World::new(pipeline(&format!("{WINDOWS}\nmode = \"{mode}\"")));
         world.reading(0, "a/d", 1_000, 1.0);
         world.reading(0, "a/d", 10_000, 2.0);
@@ -55,10 +54,13 @@ fn a_side_whose_watermark_has_passed_without_a_pane_is_missing() {
         assert_eq!(brief(&rows), [json!([0, "on_time", 0, 1, 3, []])]);
         // a [10,20): b had nothing there, and has passed it already.
         rows = world.reading(0, "a/d", 20_000, 4.0);
-        let expected: Vec<_> = expected.into_iter().map(|mut row| {
-            (row[0], row[3]) = (json!(10_000), json!(2));
-            row
-        }).collect();
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|mut row| {
+                (row[0], row[3]) = (json!(10_000), json!(2));
+                row
+            })
+            .collect();
         assert_eq!(brief(&rows), expected, "{mode}");
         assert_eq!(world.books()["ledger"][count], 1, "{mode}");
     }

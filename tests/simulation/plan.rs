@@ -87,6 +87,7 @@ impl Plan {
                 1 << 30
             },
             streams: (0..streams).map(|index| stream(&mut rng, index, idle_allowed)).collect(),
+            joins: Vec::new(),
             commit: CommitSpec {
                 interval: Span::from_millis(pick(&mut rng, &[1, 20, 200, 1_000])),
                 snapshot_interval: Span::from_millis(pick(&mut rng, &[150, 2_000, 60_000])),

@@ -14,7 +14,8 @@ use super::table::{Item, Table, unique_names};
 use super::{items, keys, name, scalar};
 
 const TTL: core::ops::RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400);
-const EXAMPLE: &str = "windows = [\"climate/1m\", \"power/1m\"], or left = \"door\", right = \"motion\", after = \"10s\"";
+const EXAMPLE: &str =
+    "windows = [\"climate/1m\", \"power/1m\"], or left = \"door\", right = \"motion\", after = \"10s\"";
 
 /// All joins; `None` when one could not be built.
 pub(super) fn check_all(
@@ -26,8 +27,7 @@ pub(super) fn check_all(
         Some(_) => items(root, "joins", JOINS_MAX, report)?,
         None => Vec::new(),
     };
-    let tables: Vec<Table<'_>> =
-        items.iter().filter_map(|item| Table::open_item(item, &keys::JOIN, report)).collect();
+    let tables: Vec<Table<'_>> = items.iter().filter_map(|item| Table::open_item(item, &keys::JOIN, report)).collect();
     unique_names(&tables, report);
     let joins: Vec<JoinSpec> = tables.iter().filter_map(|table| join(table, streams, report)).collect();
     (joins.len() == items.len()).then_some(joins)
@@ -153,7 +153,10 @@ fn misfit(before: &[(&StreamSpec, &WindowSpec)], stream: &StreamSpec, window: &W
     }
     let (first_stream, first) = before.first()?;
     let differs = difference(first, window)?;
-    let wrong = format!("has another `{differs}` than \"{}/{}\": no window of one is a window of the other", first_stream.name, first.name);
+    let wrong = format!(
+        "has another `{differs}` than \"{}/{}\": no window of one is a window of the other",
+        first_stream.name, first.name
+    );
     Some(Wrong::new(wrong).hint("the same borders and the same key on every side"))
 }
 

@@ -150,8 +150,7 @@ struct Missing<'a>(JoinSides<'a>);
 
 impl Serialize for Missing<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let missing: Vec<&str> =
-            self.0.iter().filter(|(_, pane)| pane.is_none()).map(|(stream, _)| stream).collect();
+        let missing: Vec<&str> = self.0.iter().filter(|(_, pane)| pane.is_none()).map(|(stream, _)| stream).collect();
         serializer.collect_seq(missing)
     }
 }

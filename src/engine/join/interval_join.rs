@@ -199,10 +199,8 @@ impl IntervalJoin {
             let [left, right] = if id.side == 0 { [mine, other] } else { [other, mine] };
             let receive = [left.1.source, right.1.source].contains(&TimeSource::Receive);
             let source = if receive { TimeSource::Receive } else { TimeSource::Device };
-            let sides = [
-                (self.sides[0].name.as_str(), &*left.1.values),
-                (self.sides[1].name.as_str(), &*right.1.values),
-            ];
+            let sides =
+                [(self.sides[0].name.as_str(), &*left.1.values), (self.sides[1].name.as_str(), &*right.1.values)];
             let names = (self.name.as_str(), &*id.key);
             let quality = scene.now.quality;
             scene.outbox.push(scene.lane(false), |out| {
@@ -251,11 +249,8 @@ impl IntervalJoin {
         // The last time at which a partner can be, and not before its own.
         let reach = if id.side == 0 { self.upper_ms } else { self.lower_ms.saturating_neg() };
         let until = shifted(id.at, reach.max(0));
-        let wait = self
-            .sides
-            .iter()
-            .enumerate()
-            .find_map(|(place, side)| scene.wait_for(place, side.stream, &id.key, until));
+        let wait =
+            self.sides.iter().enumerate().find_map(|(place, side)| scene.wait_for(place, side.stream, &id.key, until));
         let Some(wait) = wait else { return self.let_go(id, Cause::Watermark) };
         if let Some(kept) = self.records.get_mut(id) {
             self.waiting.add(&wait, id.clone());

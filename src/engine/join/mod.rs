@@ -191,7 +191,8 @@ impl Joins {
         Some(taps)
     }
 
-    /// Looks at what a stream has noted. `rises`: at its watermarks too.
+    /// Looks at what a stream has noted. `rises`: at its watermarks too; else panes are
+    /// taken in, and looked at with everything.
     fn handle_taps(&mut self, scene: &mut Scene<'_>, stream: usize, taps: &Taps, rises: bool) {
         let Joins { routes, list, .. } = self;
         for pane in taps.panes() {
@@ -199,6 +200,11 @@ impl Joins {
                 if let Join::Window(join) = &mut list[route.join] {
                     join.handle_pane(scene, route.side, &pane);
                 }
+            }
+        }
+        for route in routes[stream].iter().filter(|_| rises) {
+            if let Join::Window(join) = &mut list[route.join] {
+                join.settle(scene);
             }
         }
         for record in taps.records() {
@@ -267,11 +273,9 @@ impl Joins {
     /// The books, join by join.
     pub(super) fn status(&self) -> Vec<JoinStatus> {
         let status = self.list.iter().map(|join| match join {
-            Join::Window(join) => JoinStatus::Window {
-                name: join.name.as_str().to_owned(),
-                kept: join.cells.len(),
-                ledger: join.books,
-            },
+            Join::Window(join) => {
+                JoinStatus::Window { name: join.name.as_str().to_owned(), kept: join.cells.len(), ledger: join.books }
+            }
             Join::Interval(join) => JoinStatus::Interval {
                 name: join.name.as_str().to_owned(),
                 pairs: join.pairs,

@@ -20,8 +20,10 @@ pub(super) struct Wait {
 /// Who waits, by side, watermark and time.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting<T> {
-    sides: Vec<BTreeMap<Arc<str>, BTreeSet<(EventTime, T)>>>,
+    sides: Vec<BTreeMap<Arc<str>, ByTime<T>>>,
 }
+
+type ByTime<T> = BTreeSet<(EventTime, T)>;
 
 impl<T: Ord + Clone> Waiting<T> {
     pub(super) fn new(sides: usize) -> Waiting<T> {

@@ -52,6 +52,8 @@ pub(super) struct Cell {
     /// When it goes although a watermark does not come.
     pub deadline: LiveTime,
     pub wait: Option<Wait>,
+    /// It has a new pane that was not looked at; true: one that is late.
+    pub news: Option<bool>,
 }
 
 /// One window of one stream.
@@ -94,6 +96,8 @@ pub(super) struct WindowJoin {
     pub next_revision: u32,
     pub changes: Changes,
     waiting: Waiting<CellId>,
+    /// Cells with news, in the order of their panes; empty between inputs.
+    touched: Vec<CellId>,
     bytes: usize,
 }
 
@@ -136,6 +140,7 @@ impl WindowJoin {
             changes: Changes::default(),
             waiting: Waiting::new(sides.len()),
             sides,
+            touched: Vec::new(),
             bytes: 0,
         }
     }
@@ -151,8 +156,16 @@ impl WindowJoin {
             }
             let panes = vec![None; self.sides.len()];
             let (revision, deadline) = (self.first_revision, scene.live.plus(self.ttl));
-            let cell =
-                Cell { end: pane.end, panes, revision, passed: false, settled: false, deadline, wait: None };
+            let cell = Cell {
+                end: pane.end,
+                panes,
+                revision,
+                passed: false,
+                settled: false,
+                deadline,
+                wait: None,
+                news: None,
+            };
             self.books.windows += 1;
             self.books.open += 1;
             self.insert(id.clone(), cell);
@@ -163,12 +176,29 @@ impl WindowJoin {
         self.bytes = self.bytes + cell.cost(&id) - before;
         self.changes.dirty.insert(id.clone());
         let says_more = known.is_none_or(|known| count_of(&known) != pane.count);
-        if !cell.passed {
-            self.unwait(&id);
-            self.look(scene, &id, if pane.late { JoinPane::Late } else { JoinPane::OnTime });
-        } else if says_more && (self.outer || cell.is_complete()) {
-            self.emit(scene, &id, JoinPane::Late);
+        if !cell.passed || says_more {
+            if cell.news.is_none() {
+                self.touched.push(id);
+            }
+            cell.news = Some(cell.news.unwrap_or(false) || pane.late);
         }
+    }
+
+    /// Looks at the cells that have new panes, now that all panes of an input are known:
+    /// one input may show a window as idle and fire it too.
+    pub(super) fn settle(&mut self, scene: &mut Scene<'_>) {
+        let mut touched = core::mem::take(&mut self.touched);
+        for id in touched.drain(..) {
+            let Some(cell) = self.cells.get_mut(&id) else { continue };
+            let late = cell.news.take().unwrap_or(false);
+            if !cell.passed {
+                self.unwait(&id);
+                self.look(scene, &id, if late { JoinPane::Late } else { JoinPane::OnTime });
+            } else if self.outer || cell.is_complete() {
+                self.emit(scene, &id, JoinPane::Late);
+            }
+        }
+        self.touched = touched;
         self.make_room(scene);
     }
 
@@ -195,6 +225,7 @@ impl WindowJoin {
 
     /// Looks at every cell: after a restore, and at the end of a bounded input.
     pub(super) fn look_at_all(&mut self, scene: &mut Scene<'_>) {
+        self.settle(scene);
         for id in self.cells.keys().cloned().collect::<Vec<_>>() {
             self.unwait(&id);
             self.look(scene, &id, JoinPane::OnTime);
@@ -375,8 +406,11 @@ impl WindowJoin {
         *until = id.start.max(*until);
         self.changes.fences.insert(Arc::clone(&id.key));
         if self.fences.len() > JOIN_FENCES_MAX
-            && let Some((key, until)) =
-                self.fences.iter().min_by_key(|(key, until)| (**until, Arc::clone(key))).map(|(key, until)| (Arc::clone(key), *until))
+            && let Some((key, until)) = self
+                .fences
+                .iter()
+                .min_by_key(|(key, until)| (**until, Arc::clone(key)))
+                .map(|(key, until)| (Arc::clone(key), *until))
         {
             self.fences.remove(&key);
             self.floor = self.floor.max(Some(until));

@@ -3,7 +3,10 @@
 //! A side of a [`JoinRow`] is the whole row of the pane that it came from, as that
 //! was queued: its layout is `pane.rs`'s business alone.
 
-use super::{FLAG_PARTIAL, PaneRow, PaneValues, RawValues, Row, TAG_JOIN, TAG_PAIR, flags, quality_of, source_of};
+use super::pane::read_pane;
+use super::{
+    FLAG_PARTIAL, PaneRow, PaneValues, RawValues, Row, TAG_JOIN, TAG_PAIR, TAG_PANE, flags, quality_of, source_of,
+};
 use crate::engine::wire::{Damaged, Reader, put_bytes, put_i64, put_str, put_time, put_u64};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, Span};
@@ -123,10 +126,15 @@ fn read_side<'a>(reader: &mut Reader<'a>) -> Result<Side<'a>, Damaged> {
     let stream = reader.str()?;
     match reader.u8()? {
         0 => Ok((stream, None)),
-        1 => match super::read(reader.bytes()?)? {
-            Row::Pane(row, values) => Ok((stream, Some((row, values)))),
-            _ => Err(Damaged),
-        },
+        1 => {
+            let mut pane = Reader::new(reader.bytes()?);
+            // Nothing but a pane: a row in a row in a row would have no end.
+            if pane.u8()? != TAG_PANE {
+                return Err(Damaged);
+            }
+            let Row::Pane(row, values) = read_pane(&mut pane)? else { return Err(Damaged) };
+            Ok((stream, Some((row, values))))
+        }
         _ => Err(Damaged),
     }
 }
