@@ -199,3 +199,62 @@ proptest! {
         prop_assert_eq!(worlds[1].books(), worlds[0].books());
     }
 }
+
+/// Flink's rule, record by record: late below the lower watermark, kept until it is there.
+fn flink_pairs(readings: &[Reading], (lower, upper): (i64, i64)) -> (Vec<String>, [u64; 2]) {
+    /// Time, value, and the watermark that removes it.
+    type Buffer = Vec<(i64, i32, i64)>;
+    let mut buffers: BTreeMap<bool, [Buffer; 2]> = BTreeMap::new();
+    let mut watermarks: BTreeMap<bool, [Option<i64>; 2]> = BTreeMap::new();
+    let (mut pairs, mut late) = (Vec::new(), [0, 0]);
+    for (right, device, at, value) in readings {
+        let side = usize::from(*right);
+        let own = watermarks.entry(*device).or_default();
+        let buffer = buffers.entry(*device).or_default();
+        if own[0].min(own[1]).is_some_and(|watermark| *at < watermark) {
+            late[side] += 1;
+        } else {
+            for (other, other_value, _) in &buffer[1 - side] {
+                let (left, right) = if *right { (*other, *at) } else { (*at, *other) };
+                let (a, b) = if side == 1 { (other_value, value) } else { (value, other_value) };
+                if (left + lower..=left + upper).contains(&right) {
+                    pairs.push(format!("[{left},{right},{a},{b}]"));
+                }
+            }
+            let reach = if *right { -lower } else { upper };
+            buffer[side].push((*at, *value, at + reach.max(0)));
+        }
+        let before = own[0].min(own[1]);
+        own[side] = own[side].max(Some(at - 1));
+        // Timers fire when the watermark rises.
+        if let Some(watermark) = own[0].min(own[1]).filter(|watermark| Some(*watermark) > before) {
+            buffer.iter_mut().for_each(|side| side.retain(|(.., until)| *until > watermark));
+        }
+    }
+    pairs.sort();
+    (pairs, late)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_interval_join_of_records_that_may_be_late_makes_the_pairs_that_flink_makes(
+        readings in prop::collection::vec((any::<bool>(), any::<bool>(), 0..30_i64, 1..100_i32), 1..80),
+        bounds in prop::sample::select(vec![(-2, 10), (0, 0), (-5, -1), (1, 4), (-20, 20)]),
+    ) {
+        let join = format!("left = \"a\"\nright = \"b\"\nbefore = \"{}ms\"\nafter = \"{}ms\"", -bounds.0, bounds.1);
+        let mut world = World::new(super::world::pipeline(&join));
+        for (right, device, at, value) in &readings {
+            let topic = format!("{}/{}", if *right { "b" } else { "a" }, if *device { "y" } else { "x" });
+            world.reading(0, &topic, *at, f64::from(*value));
+        }
+        let mut found: Vec<String> = pairs(&world.rows).iter().map(Value::to_string).collect();
+        found.sort();
+        let (expected, late) = flink_pairs(&readings, bounds);
+        prop_assert_eq!(found, expected);
+        let books = world.books();
+        let counted = ["left", "right"].map(|side| books[side]["late"].as_u64().unwrap());
+        prop_assert_eq!(counted, late);
+    }
+}

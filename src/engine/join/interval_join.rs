@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::engine::outbox::row::write_pair;
 use crate::engine::spec::KeySpec;
 use crate::engine::timers::LiveTime;
+use crate::engine::watermark::Watermark;
 use crate::model::ids::Name;
 use crate::model::limits::JOIN_RECORDS_PER_KEY_MAX;
 use crate::model::record::TimeSource;
@@ -40,6 +41,8 @@ pub(super) struct Kept {
     pub source: TimeSource,
     /// It had a partner.
     pub matched: bool,
+    /// The watermark at which it goes.
+    pub until: EventTime,
     pub deadline: LiveTime,
     pub wait: Option<Wait>,
 }
@@ -161,7 +164,8 @@ impl IntervalJoin {
         self.next_number += 1;
         let deadline = scene.live.plus(self.ttl);
         let values = Box::from(record.values);
-        let mut kept = Kept { values, source: record.source, matched: false, deadline, wait: None };
+        let until = self.until(side, record.at, watermark);
+        let mut kept = Kept { values, source: record.source, matched: false, until, deadline, wait: None };
         self.pair(scene, &id, &mut kept);
         self.insert(id.clone(), kept);
         self.changes.dirty.insert(id.clone());
@@ -172,6 +176,15 @@ impl IntervalJoin {
             let id = id.clone();
             self.let_go(&id, Cause::Room);
         }
+    }
+
+    /// The watermark at which a record goes that comes under `watermark`: at the last time
+    /// at which a partner can be, not before its own, and by a watermark that has risen
+    /// since. (Flink sets a timer, which fires when a watermark comes.)
+    fn until(&self, side: u8, at: EventTime, watermark: Watermark) -> EventTime {
+        let reach = if side == 0 { self.upper_ms } else { self.lower_ms.saturating_neg() };
+        let until = shifted(at, reach.max(0));
+        watermark.time().map_or(until, |time| until.max(time + Span::MILLI))
     }
 
     /// Makes the pairs of a new record, in order of the partners' times.
@@ -246,9 +259,7 @@ impl IntervalJoin {
 
     /// Lets go of a record that can have no partner any more; else it waits on.
     fn look(&mut self, scene: &Scene<'_>, id: &RecordId) {
-        // The last time at which a partner can be, and not before its own.
-        let reach = if id.side == 0 { self.upper_ms } else { self.lower_ms.saturating_neg() };
-        let until = shifted(id.at, reach.max(0));
+        let Some(until) = self.records.get(id).map(|kept| kept.until) else { return };
         let wait =
             self.sides.iter().enumerate().find_map(|(place, side)| scene.wait_for(place, side.stream, &id.key, until));
         let Some(wait) = wait else { return self.let_go(id, Cause::Watermark) };

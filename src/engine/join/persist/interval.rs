@@ -36,6 +36,7 @@ impl IntervalJoin {
             write_record_id(out, id);
             let receive = u8::from(kept.source == TimeSource::Receive) * RECORD_RECEIVE_TIME;
             out.push((u8::from(kept.matched) * RECORD_MATCHED) | receive);
+            put_i64(out, kept.until.as_millis());
             put_left(out, kept.deadline, live);
             put_bytes(out, &kept.values);
         }
@@ -56,9 +57,10 @@ impl IntervalJoin {
             let flags = reader.u8()?;
             let receive = flags & RECORD_RECEIVE_TIME != 0;
             let source = if receive { TimeSource::Receive } else { TimeSource::Device };
+            let until = EventTime::from_millis(reader.i64()?);
             let deadline = read_left(reader)?;
             let values = Box::from(reader.bytes()?);
-            self.insert(id, Kept { values, source, matched: flags & RECORD_MATCHED != 0, deadline, wait: None });
+            self.insert(id, Kept { values, source, matched: flags & RECORD_MATCHED != 0, until, deadline, wait: None });
         }
         Ok(())
     }
