@@ -140,6 +140,7 @@ impl Engine {
             outbox: &mut self.outbox,
             uplink_up: false,
             streams: &self.streams,
+            partial_before: self.partial_before,
             ended: false,
         };
         self.joins.take_over(old, &mut scene)

@@ -228,7 +228,9 @@ fn flink_pairs(readings: &[Reading], (lower, upper): (i64, i64)) -> (Vec<String>
         own[side] = own[side].max(Some(at - 1));
         // Timers fire when the watermark rises.
         if let Some(watermark) = own[0].min(own[1]).filter(|watermark| Some(*watermark) > before) {
-            buffer.iter_mut().for_each(|side| side.retain(|(.., until)| *until > watermark));
+            for side in buffer.iter_mut() {
+                side.retain(|(.., until)| *until > watermark);
+            }
         }
     }
     pairs.sort();

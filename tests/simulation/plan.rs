@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope, StreamSpec, TimeFallback,
-    TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, JoinKind, JoinSpec, KeySpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope,
+    StreamSpec, TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowRef, WindowSpec,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
@@ -77,7 +77,7 @@ impl Plan {
         let mut rng = Rng::fork(seed, 1);
         let idle_allowed = !rng.chance(3);
         let streams = rng.between(1, 3);
-        let spec = PipelineSpec {
+        let mut spec = PipelineSpec {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
             encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
@@ -93,6 +93,7 @@ impl Plan {
                 snapshot_interval: Span::from_millis(pick(&mut rng, &[150, 2_000, 60_000])),
             },
         };
+        spec.joins = joins(seed, &mut spec.streams);
         let calm = rng.chance(12);
         Plan {
             spec,
@@ -158,7 +159,7 @@ impl Plan {
 
     /// Silence changes nothing that is persisted.
     pub(crate) fn never_idle(&self) -> bool {
-        self.spec.streams.iter().all(|stream| stream.watermark.idle_timeout.is_none())
+        self.spec.joins.is_empty() && self.spec.streams.iter().all(|stream| stream.watermark.idle_timeout.is_none())
     }
 }
 
@@ -185,6 +186,29 @@ fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
     spec.watermark.scope = scope(rng, idle_timeout.is_none());
     spec.windows = (0..windows).map(|window| self::window(rng, window)).collect();
     spec
+}
+
+/// Joins of the first two streams; their first windows are made alike.
+fn joins(seed: u64, streams: &mut [StreamSpec]) -> Vec<JoinSpec> {
+    let mut rng = Rng::fork(seed, 7);
+    let [first, second, ..] = streams else { return Vec::new() };
+    if rng.chance(2) {
+        return Vec::new();
+    }
+    let ttl = Span::from_millis(pick(&mut rng, &[1_000, 10_000, 3_600_000]));
+    let upper_ms = as_ms(pick(&mut rng, &[0, 100, 2_000]));
+    let (left, right) = (first.name.clone(), second.name.clone());
+    let lower_ms = upper_ms - as_ms(pick(&mut rng, &[0, 50, 4_000]));
+    let interval = JoinKind::Interval { left, right, lower_ms, upper_ms, key: KeySpec::Device };
+    let mut joins = vec![JoinSpec { name: name("pairs"), ttl, kind: interval }];
+    if !matches!(first.windows[0].kind, WindowKind::Session { .. }) {
+        second.windows[0].kind = first.windows[0].kind;
+        let side =
+            |stream: &StreamSpec| WindowRef { stream: stream.name.clone(), window: stream.windows[0].name.clone() };
+        let kind = JoinKind::Window { sides: vec![side(first), side(second)], outer: rng.chance(2) };
+        joins.push(JoinSpec { name: name("rows"), ttl, kind });
+    }
+    joins
 }
 
 /// Scope `stream` only where nobody is ever idle: the oracle does not know the

@@ -19,7 +19,7 @@ mod window_join;
 use std::sync::Arc;
 
 use crate::model::limits::JOINS_BYTES_MAX;
-use crate::model::time::Now;
+use crate::model::time::{EventTime, Now};
 
 use super::Engine;
 use super::outbox::{LaneKind, Outbox};
@@ -43,6 +43,8 @@ pub(super) struct Scene<'a> {
     pub outbox: &'a mut Outbox,
     pub uplink_up: bool,
     pub streams: &'a [Stream],
+    /// Windows that start before this may lack records, and sides.
+    pub partial_before: Option<EventTime>,
     /// The input has ended: nothing more will come of any side.
     pub ended: bool,
 }
@@ -57,7 +59,7 @@ impl Scene<'_> {
     }
 
     /// What there is to wait for, if the watermark of a key is not at `until` yet.
-    fn wait_for(&self, side: usize, stream: usize, key: &str, until: crate::model::time::EventTime) -> Option<Wait> {
+    fn wait_for(&self, side: usize, stream: usize, key: &str, until: EventTime) -> Option<Wait> {
         let scope = self.streams[stream].scope_of(key);
         let there = self.watermark(stream, scope).time().is_some_and(|time| time >= until);
         (!there).then(|| Wait { side, scope: Arc::from(scope), until })
@@ -295,6 +297,7 @@ impl Engine {
             outbox: &mut self.outbox,
             uplink_up: self.uplink_up,
             streams: &self.streams,
+            partial_before: self.partial_before,
             ended: false,
         };
         (&mut self.joins, &mut self.taps, scene)
@@ -312,6 +315,9 @@ impl Engine {
 
     /// Closes what has waited long enough.
     pub(super) fn expire_joins(&mut self, now: Now) {
+        if self.joins.list.is_empty() {
+            return;
+        }
         let (joins, _, mut scene) = self.joins_at_work(now);
         if joins.earliest_deadline().is_some_and(|at| at <= scene.live) {
             joins.expire(&mut scene);

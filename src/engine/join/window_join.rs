@@ -317,7 +317,8 @@ impl WindowJoin {
             Ok(Row::Pane(row, _)) => Some(row),
             Ok(_) | Err(_) => None,
         });
-        let (mut source, mut partial) = (TimeSource::Device, false);
+        let lost = scene.partial_before.is_some_and(|before| id.start < before);
+        let (mut source, mut partial) = (TimeSource::Device, lost);
         for row in rows {
             partial |= row.partial;
             source = if row.source == TimeSource::Receive { row.source } else { source };

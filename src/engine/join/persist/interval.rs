@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::join::books::IntervalSideLedger;
 use crate::engine::join::interval_join::{self, IntervalJoin, Kept, RecordId};
+use crate::engine::outbox::row::check_values;
 use crate::engine::snapshot::Extent;
 use crate::engine::timers::LiveTime;
 use crate::engine::wire::{Damaged, Reader, put_bytes, put_i64, put_str, put_u64};
@@ -59,7 +60,9 @@ impl IntervalJoin {
             let source = if receive { TimeSource::Receive } else { TimeSource::Device };
             let until = EventTime::from_millis(reader.i64()?);
             let deadline = read_left(reader)?;
-            let values = Box::from(reader.bytes()?);
+            let values = reader.bytes()?;
+            check_values(values)?;
+            let values = Box::from(values);
             self.insert(id, Kept { values, source, matched: flags & RECORD_MATCHED != 0, until, deadline, wait: None });
         }
         Ok(())

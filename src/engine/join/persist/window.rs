@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::join::Scene;
 use crate::engine::join::books::WindowJoinLedger;
 use crate::engine::join::window_join::{self, Cell, CellId, WindowJoin};
-use crate::engine::outbox::row;
+use crate::engine::outbox::row::{self, Row};
 use crate::engine::snapshot::Extent;
 use crate::engine::timers::LiveTime;
 use crate::engine::wire::{Damaged, Reader, put_bytes, put_i64, put_str, put_time, put_u64};
@@ -128,7 +128,7 @@ fn read_cell(reader: &mut Reader<'_>, sides: usize) -> Result<(CellId, Cell), Da
             0 => None,
             1 => {
                 let pane = reader.bytes()?;
-                row::read(pane)?;
+                let Row::Pane(..) = row::read(pane)? else { return Err(Damaged) };
                 Some(Box::from(pane))
             }
             _ => return Err(Damaged),

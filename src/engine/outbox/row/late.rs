@@ -71,6 +71,16 @@ pub fn write_values<'n>(out: &mut Vec<u8>, fields: impl ExactSizeIterator<Item =
     }
 }
 
+/// Whether the bytes are what [`write_values`] writes.
+///
+/// # Errors
+/// [`Damaged`] when they are not.
+pub fn check_values(bytes: &[u8]) -> Result<(), Damaged> {
+    let mut reader = Reader::new(bytes);
+    RawValues::read(&mut reader)?;
+    if reader.is_empty() { Ok(()) } else { Err(Damaged) }
+}
+
 /// Reads what follows the tag.
 pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
     let (stream, window, key) = (reader.str()?, reader.str()?, reader.str()?);

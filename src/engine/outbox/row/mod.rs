@@ -25,7 +25,7 @@ use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, WallTime};
 
 pub use join::{JoinPane, JoinRow, JoinSides, PairRow, write_join, write_pair};
-pub use late::{LateReason, LateRow, RawValues, write_late, write_values};
+pub use late::{LateReason, LateRow, RawValues, check_values, write_late, write_values};
 pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
 pub use pane::{FieldResults, PaneKind, PaneRow, PaneValues, write_pane};
 
