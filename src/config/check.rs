@@ -16,6 +16,7 @@ mod scalar;
 mod stream;
 mod table;
 mod time;
+mod watermark;
 mod window;
 
 use std::path::PathBuf;

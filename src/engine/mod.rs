@@ -2,6 +2,7 @@
 //! files, threads or clock.
 
 mod add;
+mod advance;
 pub mod aggregate;
 mod checkpoint;
 pub mod commit_policy;
@@ -13,6 +14,8 @@ pub mod encode;
 mod fence;
 pub mod fields;
 mod fire;
+mod groups;
+mod idle;
 pub mod join;
 pub mod ledger;
 pub mod memory_store;
@@ -37,6 +40,7 @@ use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{EventTime, Now, ProcTime};
+use crate::model::topic::DeviceTemplate;
 
 use self::decode::batch::DecodedBatch;
 use self::decode::{DecodedTime, Decoder};
@@ -47,7 +51,7 @@ use self::outbox::row::Row;
 use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
-use self::step::{Batch, BatchId, DeliveryTag, Event, Message};
+use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
 use self::timers::IdleClock;
 
@@ -63,6 +67,8 @@ pub struct Engine {
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
+    /// The clocks at the last input, or at the start.
+    seen: Option<Now>,
     uplink_up: bool,
     resumed: bool,
     partial_before: Option<EventTime>,
@@ -71,6 +77,8 @@ pub struct Engine {
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
     unmatched: u64,
+    /// Availability of devices that no stream knows.
+    unknown_devices: u64,
     canary: Option<Canary>,
 }
 
@@ -108,6 +116,7 @@ impl Engine {
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            seen: None,
             uplink_up: false,
             resumed: false,
             partial_before: None,
@@ -115,6 +124,7 @@ impl Engine {
             open_cost: 0,
             acks: Vec::new(),
             unmatched: 0,
+            unknown_devices: 0,
             canary: None,
             spec,
         }
@@ -135,6 +145,7 @@ impl Engine {
                 self.outbox.handle_down();
             }
             Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
+            Event::Availability(signal) => self.handle_availability(now, signal),
             Event::Tick => {}
         }
     }
@@ -146,14 +157,38 @@ impl Engine {
         }
     }
 
+    fn handle_availability(&mut self, now: Now, signal: Availability<'_>) {
+        let live = self.idle_clock.read(now.proc);
+        let mut known = signal.device.is_none();
+        for index in 0..self.streams.len() {
+            if signal.stream.is_some_and(|stream| stream != index) {
+                continue;
+            }
+            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            match signal.device {
+                Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
+                None => stream.handle_availability_of_all(&mut out, live, signal.online),
+            }
+            self.settle_joins(now, index);
+        }
+        self.unknown_devices += u64::from(!known);
+    }
+
     fn handle_uplink_acked(&mut self, batch: BatchId) {
         self.outbox.handle_ack(batch);
     }
 
-    /// Turns devices idle whose deadline has come. Calling early is harmless.
+    /// Moves the watermarks that follow the clock, and turns devices idle whose deadline
+    /// has come. Calling early is harmless.
     fn handle_deadlines(&mut self, now: Now) {
+        self.seen = Some(now);
         let live = self.idle_clock.read(now.proc);
         for index in 0..self.streams.len() {
+            if self.streams[index].follows_clock() {
+                let (stream, mut out, _) = self.parts(index, now, (0, 0));
+                stream.follow_clock(&mut out);
+                self.settle_joins(now, index);
+            }
             if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
                 let (stream, mut out, _) = self.parts(index, now, (0, 0));
                 stream.handle_idle(&mut out, live);
@@ -166,19 +201,27 @@ impl Engine {
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
         let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest());
-        let earliest = idle.chain(self.joins.earliest_deadline()).min()?;
-        self.idle_clock.proc_time_of(earliest)
+        let idle = idle.chain(self.joins.earliest_deadline()).min();
+        let idle = idle.and_then(|earliest| self.idle_clock.proc_time_of(earliest));
+        let clock = self.seen.and_then(|now| {
+            let streams = self.streams.iter().enumerate();
+            streams.filter_map(|(index, stream)| stream.clock_deadline(now, self.joins.earliest_wait(index))).min()
+        });
+        idle.into_iter().chain(clock).min()
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {
         let found = self.streams.iter().enumerate().find_map(|(index, stream)| {
             let captures = stream.spec.topic.match_topic(message.topic)?;
-            let mut buffer = heapless::String::new();
-            let device = stream.spec.device.resolve(&captures, &mut buffer);
-            // Copied out of the borrow: at most 128 bytes.
-            Some((index, device.and_then(DeviceId::new)))
+            let id = |template: &DeviceTemplate| {
+                let mut buffer = heapless::String::new();
+                // Copied out of the borrow: at most 128 bytes.
+                template.resolve(&captures, &mut buffer).and_then(DeviceId::new)
+            };
+            let group = stream.spec.group.as_ref().filter(|_| stream.has_groups).and_then(id);
+            Some((index, id(&stream.spec.device), group))
         });
-        let Some((index, device)) = found else {
+        let Some((index, device, group)) = found else {
             // A subscription of before that the broker still holds. Nobody wants it.
             self.unmatched += 1;
             self.acks.extend(message.tag);
@@ -187,7 +230,7 @@ impl Engine {
         if self.is_redelivery(index, message) {
             return;
         }
-        self.decode(now, index, message, device.as_ref());
+        self.decode(now, index, message, device.as_ref(), group.as_ref());
     }
 
     /// Notes what has to be acknowledged. True when the message was taken in before.
@@ -209,7 +252,14 @@ impl Engine {
         false
     }
 
-    fn decode(&mut self, now: Now, index: usize, message: Message<'_>, device: Option<&DeviceId>) {
+    fn decode(
+        &mut self,
+        now: Now,
+        index: usize,
+        message: Message<'_>,
+        device: Option<&DeviceId>,
+        group: Option<&DeviceId>,
+    ) {
         let stream = &mut self.streams[index];
         let Some(device) = device else { return stream.reject(RejectReason::BadDevice) };
         if message.payload.len() > PAYLOAD_BYTES_MAX {
@@ -235,7 +285,8 @@ impl Engine {
                 continue;
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
-            stream.accept(&mut out, live, &Record { source, ..Record::new(device.as_str(), at, values) });
+            let group = group.map_or("", DeviceId::as_str);
+            stream.accept(&mut out, live, &Record { group, source, ..Record::new(device.as_str(), at, values) });
             self.settle_joins(now, index);
         }
     }

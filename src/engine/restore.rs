@@ -13,14 +13,15 @@ use super::emit::{Emit, emit_pane};
 use super::fence::Fences;
 use super::fields::FieldTable;
 use super::fire::due_of;
+use super::groups;
 use super::join::{Joins, Scene};
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
-use super::scope::Members;
+use super::scope::Common;
 use super::snapshot::{self, Definition};
-use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec, WindowSpec};
-use super::stream::Stream;
+use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowSpec};
+use super::stream::{Stream, fields_of};
 use super::timers::LiveTime;
 use super::watermark::Watermark;
 use super::window::pane::Pane;
@@ -113,6 +114,7 @@ impl Engine {
             .collect();
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
         self.spec = spec;
+        self.seen = Some(now);
         changed |= self.fit_joins(now);
         for index in 0..self.streams.len() {
             let cost = rearm(&mut self.streams[index]);
@@ -238,8 +240,8 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         }
     }
     let highest = old.devices.slots().map(|(_, _, device)| device.watermark).max().unwrap_or_default();
-    let shared = old.shared;
     for slot in old.all_slots() {
+        let seen = old.watermark_of(slot);
         let device = old.devices.get_mut(slot);
         for pane in &mut device.panes {
             let before = &old.spec.windows[usize::from(pane.window)].aggregates;
@@ -249,7 +251,9 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         device.panes.sort_by_key(|pane| (pane.window, pane.start));
         // A watermark never moves back, whatever its scope becomes.
         if wanted.watermark.scope == Scope::Device {
-            device.watermark.raise(shared);
+            device.watermark.raise(seen);
+        } else if wanted.watermark.scope != old.spec.watermark.scope {
+            device.floor.raise(seen);
         }
     }
     match wanted.watermark.scope {
@@ -258,17 +262,32 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         // The members decide, from where the watermark stands.
         Scope::Stream(_) | Scope::Group(_) => {}
     }
+    forget_lateness(&mut old, &wanted.watermark);
     renumber_fields(&mut old, &wanted);
     old.windows = books;
+    old.has_groups = groups::are_used(&wanted);
     old.spec = wanted;
     old
+}
+
+/// Drops what was measured and is asked for no more.
+fn forget_lateness(old: &mut Stream, wanted: &WatermarkSpec) {
+    let adaptive = matches!(wanted.strategy, Strategy::Adaptive { .. });
+    let shared = wanted.scope == Scope::Shared;
+    if !(adaptive && shared) {
+        (old.newest, old.lateness) = (None, None);
+    }
+    if !adaptive || shared {
+        for slot in old.all_slots() {
+            old.devices.get_mut(slot).lateness = None;
+        }
+    }
 }
 
 /// Gives the fields the places that the decoder of today expects: configured
 /// ones first, in their order. Panes keep fields that are configured no more.
 fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
-    let FormatSpec::Json(fields) = &wanted.format;
-    let mut table = FieldTable::new(fields);
+    let (mut table, marker) = fields_of(wanted);
     // Full: values of a field without a place are dropped with it; only reached
     // by a configuration that replaces more than `FIELDS_MAX` fields.
     let places: Vec<_> = old.fields.names().iter().map(|name| table.intern(name.as_str())).collect();
@@ -282,14 +301,19 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
         }
     }
     old.fields = table;
+    old.marker = marker;
 }
 
 /// Every deadline anew, from what was persisted. Returns the cost of its panes.
 fn rearm(stream: &mut Stream) -> usize {
     let mut cost = 0;
     stream.open_panes = 0;
-    stream.due.clear();
-    stream.members = Members::default();
+    stream.common = Common::default();
+    for slot in stream.all_slots() {
+        if let Some(common) = &mut stream.devices.get_mut(slot).common {
+            **common = Common::default();
+        }
+    }
     for slot in stream.all_slots() {
         let windows = &stream.spec.windows;
         let device = stream.devices.get(slot);
@@ -299,11 +323,8 @@ fn rearm(stream: &mut Stream) -> usize {
         stream.open_panes += device.panes.len();
         let width = |pane: &Pane| windows[usize::from(pane.window)].aggregates.len();
         cost += device.panes.iter().map(|pane| pane.cost(width(pane))).sum::<usize>();
-        let (own, active) = (device.watermark, !device.idle);
         stream.set_due(slot, due);
-        if let Scope::Stream(resume) = stream.spec.watermark.scope {
-            stream.members.restore(slot, own, active, resume, stream.shared);
-        }
+        stream.restore_member(slot);
         if stream.spec.watermark.idle_timeout.is_none() {
             stream.devices.get_mut(slot).idle_at = LiveTime::NEVER;
         } else if idle_at != LiveTime::NEVER {
@@ -317,10 +338,8 @@ fn rearm(stream: &mut Stream) -> usize {
 /// Fires what a watermark of a wider scope has passed already. Nothing else
 /// would: a window fires when a watermark rises, and this one has risen.
 fn fire_overtaken(out: &mut Emit<'_>, stream: &mut Stream) {
-    if matches!(stream.spec.watermark.scope, Scope::Stream(_)) {
-        stream.shared.raise(stream.members.combined());
-    }
     for slot in stream.all_slots() {
-        stream.fire_passed(out, slot);
+        stream.raise_common(slot);
     }
+    stream.fire_all(out);
 }

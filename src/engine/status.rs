@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::model::record::RejectReason;
-use crate::model::time::{Now, Span};
+use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
 use super::join::JoinStatus;
@@ -29,6 +29,8 @@ pub struct Status {
     pub outbox: OutboxStatus,
     /// Messages on topics of no stream.
     pub unmatched: u64,
+    /// Signals of availability for devices that no stream knows.
+    pub unknown_devices: u64,
 }
 
 /// One stream.
@@ -38,11 +40,18 @@ pub struct StreamStatus {
     pub name: String,
     /// Devices known.
     pub devices: usize,
+    /// Groups known.
+    pub groups: usize,
     /// Windows that hold records.
     pub open_windows: usize,
     /// How far the device that is furthest behind is behind the clock, in
     /// milliseconds; null without any watermark.
     pub lag_max_ms: Option<u64>,
+    /// Strategy `adaptive`: the lowest bound that is in force for one of the devices, in
+    /// milliseconds; else null.
+    pub bound_min_ms: Option<u64>,
+    /// The highest.
+    pub bound_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
     /// Window by window: `accepted = open + on_time + late_update + side_output + dropped + no_window`.
@@ -72,6 +81,8 @@ pub struct LedgerStatus {
     pub unprotected: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub fields_left_out: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub idled: u64,
 }
 
 /// The books of one window definition.
@@ -123,7 +134,33 @@ pub struct LaneStatus {
     pub held: u64,
 }
 
+/// One device of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStatus {
+    /// Nothing was heard of it for the timeout, or ever.
+    pub is_idle: bool,
+    /// Its own watermark, once it has one.
+    pub watermark: Option<EventTime>,
+    /// Windows of its own that hold records.
+    pub open_windows: usize,
+    /// Strategy `adaptive`: the bound that is in force for it.
+    pub bound: Option<Span>,
+}
+
 impl Engine {
+    /// What is known of a device; `None` when it is not.
+    pub fn device(&self, stream: usize, device: &str) -> Option<DeviceStatus> {
+        let stream = self.streams.get(stream)?;
+        let slot = stream.devices.find(device)?;
+        let device = stream.devices.get(slot);
+        Some(DeviceStatus {
+            is_idle: device.idle,
+            watermark: device.watermark.time(),
+            open_windows: device.panes.len(),
+            bound: stream.bound_of(slot),
+        })
+    }
+
     /// The engine's part of the status document.
     pub fn status(&self, now: Now) -> Status {
         let streams: Vec<_> = self.streams.iter().map(|stream| stream_status(stream, now)).collect();
@@ -141,6 +178,7 @@ impl Engine {
                 lanes,
             },
             unmatched: self.unmatched,
+            unknown_devices: self.unknown_devices,
         }
     }
 
@@ -180,10 +218,11 @@ impl Stream {
 }
 
 fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
-    let behind = stream.all_slots().filter_map(|slot| {
+    let behind = stream.devices.devices().filter_map(|slot| {
         let watermark = stream.watermark_of(slot).time()?;
         Some(watermark.lag_behind(now.wall.as_event_time()))
     });
+    let bounds = || stream.devices.devices().filter_map(|slot| stream.bound_of(slot));
     let windows = stream.spec.windows.iter().zip(&stream.windows).map(|(spec, books)| WindowStatus {
         name: spec.name.as_str().to_owned(),
         accepted: books.accepted,
@@ -196,9 +235,12 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
     });
     StreamStatus {
         name: stream.spec.name.as_str().to_owned(),
-        devices: stream.devices.len(),
+        devices: stream.devices.device_count(),
+        groups: stream.devices.group_count(),
         open_windows: stream.open_panes,
         lag_max_ms: behind.max().map(Span::as_millis),
+        bound_min_ms: bounds().min().map(Span::as_millis),
+        bound_max_ms: bounds().max().map(Span::as_millis),
         ledger: ledger_status(&stream.ledger),
         windows: windows.collect(),
     }
@@ -217,5 +259,6 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         redelivered: ledger.redelivered,
         unprotected: ledger.unprotected,
         fields_left_out: ledger.fields_left_out,
+        idled: ledger.idled,
     }
 }

@@ -4,9 +4,7 @@
 //! the conformance corpus): a record meets its windows under the watermark as it
 //! was before the record; then the watermark moves, and what it passes fires.
 
-use std::collections::BTreeSet;
-
-use crate::model::ids::DeviceId;
+use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, Span};
 
@@ -15,12 +13,14 @@ use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
+use super::groups;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::outbox::row::LateReason;
-use super::scope::Members;
-use super::spec::{OnIdle, Scope, Strategy, StreamSpec};
+use super::scope::Common;
+use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
+use super::watermark::adaptive::Histogram;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -30,10 +30,16 @@ pub(super) struct Stream {
     pub(super) devices: DeviceTable,
     /// Scopes `shared` and `stream`: the one watermark.
     pub(super) shared: Watermark,
-    /// Scope `stream`: the devices that decide about it.
-    pub(super) members: Members,
-    /// Scopes `shared` and `stream`: devices by the watermark at which a pane of theirs is due.
-    pub(super) due: BTreeSet<(EventTime, u32)>,
+    /// Scopes `shared` and `stream`: what the devices have in common.
+    pub(super) common: Common,
+    /// Scope `shared` with strategy `adaptive`: the highest accepted event time.
+    pub(super) newest: Option<EventTime>,
+    /// As above: how late records were.
+    pub(super) lateness: Option<Box<Histogram>>,
+    /// Strategy `punctuated`: the field that is the mark.
+    pub(super) marker: Option<FieldIx>,
+    /// Each device is in a group, by its label.
+    pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
@@ -41,6 +47,17 @@ pub(super) struct Stream {
     pub(super) spare: Vec<Vec<Accumulator>>,
     pub(super) changes: Changes,
     pub(super) fences: Fences,
+}
+
+/// The fields that have a place from the start, and the one that is the mark.
+pub(super) fn fields_of(spec: &StreamSpec) -> (FieldTable, Option<FieldIx>) {
+    let FormatSpec::Json(fields) = &spec.format;
+    let mut fields = FieldTable::new(fields);
+    let marker = match &spec.watermark.strategy {
+        Strategy::Punctuated { field } => fields.intern(field.as_str()),
+        Strategy::Bounded { .. } | Strategy::Adaptive { .. } | Strategy::Processing { .. } => None,
+    };
+    (fields, marker)
 }
 
 /// What a commit has to write.
@@ -61,13 +78,16 @@ pub(super) struct Changes {
 impl Stream {
     /// A stream that has seen nothing.
     pub(super) fn new(spec: StreamSpec) -> Stream {
-        let super::spec::FormatSpec::Json(fields) = &spec.format;
+        let (fields, marker) = fields_of(&spec);
         Stream {
-            fields: FieldTable::new(fields),
+            fields,
+            marker,
+            newest: None,
+            lateness: None,
             devices: DeviceTable::default(),
             shared: Watermark::default(),
-            members: Members::default(),
-            due: BTreeSet::new(),
+            common: Common::default(),
+            has_groups: groups::are_used(&spec),
             timers: IdleTimers::default(),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
@@ -123,39 +143,44 @@ impl Stream {
             emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
             return;
         }
-        let slot = match self.devices.find(record.device) {
-            Some(slot) => slot,
-            None if self.devices.len() >= self.spec.devices_max => return self.reject(RejectReason::TooManyDevices),
-            None => match DeviceId::new(record.device) {
-                Some(name) => self.devices.add(name),
-                None => return self.reject(RejectReason::BadDevice),
-            },
+        if self.marker.is_some() {
+            self.accept_marked(out, live, record);
+        } else {
+            self.take_in(out, live, record, false);
+        }
+    }
+
+    /// Takes one record in that is not from the future. `is_mark`: see `Strategy::Punctuated`.
+    #[inline]
+    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
+        let slot = match self.admit(out, record) {
+            Ok(slot) => slot,
+            Err(reason) => return self.reject(reason),
         };
         self.ledger.received += 1;
         self.ledger.accepted += 1;
 
-        let before = self.watermark_of(slot);
-        if let Some(taps) = &mut out.taps {
+        if let Some(taps) = &mut out.taps
+            && taps.wants.records
+        {
+            let group = self.devices.get(slot).group;
+            let before = [slot, group.unwrap_or(slot)].map(|slot| self.watermark_of(slot));
             taps.note_record(record, before, &self.fields);
         }
         for window in 0..self.spec.windows.len() {
+            if record.values.is_empty() && self.marker.is_some() {
+                // Nothing but a mark: there is nothing to put into a window.
+                self.windows[window].accepted += 1;
+                self.windows[window].no_window += 1;
+                continue;
+            }
+            let (slot, before) = match self.spec.windows[window].key {
+                KeySpec::Device => (slot, self.watermark_of(slot)),
+                key @ (KeySpec::Group | KeySpec::Stream) => self.shared_key(key, slot, record.at),
+            };
             self.add_to_window(out, slot, window, record, before);
         }
-        let device = self.devices.get_mut(slot);
-        device.newest = device.newest.max(Some(record.at));
-        let Strategy::Bounded { disorder } = self.spec.watermark.strategy else { return };
-        let own_before = device.watermark;
-        let rises = match self.spec.watermark.scope {
-            Scope::Device => device.watermark.observe(record.at, disorder),
-            Scope::Shared => self.shared.observe(record.at, disorder),
-            Scope::Stream(resume) | Scope::Group(resume) => {
-                device.watermark.observe(record.at, disorder);
-                let (own, was_idle) = (device.watermark, device.idle);
-                device.idle = false;
-                self.members.handle_record(slot, own_before, own, was_idle, resume, self.shared);
-                self.shared.raise(self.members.combined())
-            }
-        };
+        let rises = self.advance(slot, record.at, is_mark);
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
         }
@@ -165,64 +190,40 @@ impl Stream {
         }
     }
 
-    /// Turns devices idle whose deadline has come.
-    pub(super) fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
-        let mut fell_idle = false;
-        while let Some(slot) = self.timers.pop_due(live) {
-            let device = self.devices.get_mut(slot);
-            device.has_timer = false;
-            if device.idle_at > live {
-                let at = device.idle_at;
-                self.arm_idle(slot, at);
-                continue;
-            }
-            device.idle_at = LiveTime::NEVER;
-            device.idle = true;
-            let own = device.watermark;
-            self.members.handle_idle(slot, own);
-            fell_idle = true;
-            self.touch(slot);
-            if self.spec.on_idle == OnIdle::Emit {
-                self.emit_unseen(out, slot);
-            }
+    /// The slot of the record's device, which is in the group that the record says.
+    #[inline]
+    fn admit(&mut self, out: &mut Emit<'_>, record: &Record<'_>) -> Result<u32, RejectReason> {
+        let known = self.devices.find(record.device);
+        if known.is_none() && self.devices.device_count() >= self.spec.devices_max {
+            return Err(RejectReason::TooManyDevices);
         }
-        // All that fall idle at one moment do so together, and then the rest decides.
-        if fell_idle
-            && matches!(self.spec.watermark.scope, Scope::Stream(_))
-            && self.shared.raise(self.members.combined())
+        let group = if self.has_groups { Some(self.group_slot(record.group)?) } else { None };
+        let slot = match known {
+            Some(slot) => slot,
+            None => self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?),
+        };
+        if let Some(group) = group
+            && self.devices.get(slot).group != Some(group)
         {
-            self.fire_shared(out);
+            self.move_to_group(out, slot, group);
         }
-    }
-
-    /// A device that exists before it has sent anything: under scope `stream` the
-    /// watermark waits for it until it is idle.
-    pub(super) fn register(&mut self, live: LiveTime, name: DeviceId) {
-        if self.devices.find(name.as_str()).is_some() || self.devices.len() >= self.spec.devices_max {
-            return;
-        }
-        let slot = self.devices.add(name);
-        self.devices.get_mut(slot).idle = false;
-        self.members.add(slot, Watermark::default());
-        if let Some(timeout) = self.spec.watermark.idle_timeout {
-            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
-        }
-        self.changes.ledger = true;
-        self.touch(slot);
+        Ok(slot)
     }
 
     /// The end of a bounded input: every open window fires.
     pub(super) fn finish(&mut self, out: &mut Emit<'_>) {
         self.shared.raise(Watermark::END);
         for slot in self.all_slots() {
-            self.devices.get_mut(slot).watermark.raise(Watermark::END);
+            let device = self.devices.get_mut(slot);
+            device.watermark.raise(Watermark::END);
+            device.floor.raise(Watermark::END);
             if self.spec.watermark.scope == Scope::Device {
                 self.fire_due(out, slot, EventTime::MAX);
             }
             self.touch(slot);
         }
         if self.spec.watermark.scope != Scope::Device {
-            self.fire_shared(out);
+            self.fire_all(out);
         }
     }
 
@@ -238,36 +239,17 @@ impl Stream {
             && record.at > now.wall.as_event_time() + max_future
     }
 
+    /// The watermark under which the windows of a slot are.
+    #[inline]
     pub(super) fn watermark_of(&self, slot: u32) -> Watermark {
+        let device = self.devices.get(slot);
         match self.spec.watermark.scope {
-            Scope::Device => self.devices.get(slot).watermark,
-            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.shared,
-        }
-    }
-
-    /// Which watermark is that of a key: the name of its device, or the empty text for
-    /// the one of the stream.
-    pub(super) fn scope_of<'k>(&self, key: &'k str) -> &'k str {
-        match self.spec.watermark.scope {
-            Scope::Device => key,
-            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => "",
-        }
-    }
-
-    /// The watermark that [`Stream::scope_of`] names; none for a device that is unknown.
-    pub(super) fn watermark_of_scope(&self, scope: &str) -> Watermark {
-        match self.spec.watermark.scope {
-            Scope::Device => self.devices.find(scope).map(|slot| self.devices.get(slot).watermark).unwrap_or_default(),
-            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.shared,
-        }
-    }
-
-    pub(super) fn arm_idle(&mut self, slot: u32, at: LiveTime) {
-        let device = self.devices.get_mut(slot);
-        device.idle_at = at;
-        if !device.has_timer {
-            device.has_timer = true;
-            self.timers.push(at, slot);
+            Scope::Device => device.watermark,
+            Scope::Shared | Scope::Stream(_) => self.shared.max(device.floor),
+            Scope::Group(_) => {
+                let common = self.group_of(slot).map(|group| self.devices.get(group).watermark);
+                common.unwrap_or_default().max(device.floor)
+            }
         }
     }
 

@@ -143,7 +143,7 @@ proptest! {
 
 /// Scopes, disorder and idleness of a stream, and the lateness of its windows.
 fn streams() -> impl Strategy<Value = [(usize, u64, u64); 2]> {
-    let one = || (0..3_usize, 0..3_u64, prop::sample::select(vec![0_u64, 8, 30]));
+    let one = || (0..4_usize, 0..3_u64, prop::sample::select(vec![0_u64, 8, 30]));
     (one(), one()).prop_map(|(a, b)| [a, b])
 }
 
@@ -155,13 +155,13 @@ proptest! {
     #[test]
     fn the_newest_row_of_an_outer_join_has_the_newest_pane_of_every_side(
         settings in streams(),
-        steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..60_000_i64, 1..100_i32, 0..4_000_u64), 1..60),
+        steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..60_000_i64, 1..100_i32, 0..4_000_u64, any::<bool>()), 1..60),
     ) {
         let mut text = String::new();
         for (name, (scope, disorder, lateness)) in ["a", "b"].into_iter().zip(settings) {
-            let scope = ["device", "stream", "shared"][scope];
-            let lines = format!("disorder = \"{}s\"\nidle_timeout = \"5s\"\nscope = \"{scope}\"", disorder * 4);
-            text += &stream(name, &lines, &format!("lateness = \"{lateness}s\""));
+            let scope = ["scope = \"device\"", "scope = \"stream\"", "scope = \"shared\"", "scope = \"group\"\ngroup = \"{room}\""][scope];
+            let lines = format!("disorder = \"{}s\"\nidle_timeout = \"5s\"\n{scope}", disorder * 4);
+            text += &stream(name, &lines, &format!("lateness = \"{lateness}s\"")).replace("/{device}", "/{room}/{device}");
         }
         let spec = parse(&format!("{text}\n[[joins]]\nname = \"j\"\n{WINDOWS}\nmode = \"outer\"\nttl = \"1d\"\n"));
         let mut worlds = [World::new(spec.clone()), World::restarting(spec)];
@@ -169,9 +169,11 @@ proptest! {
         for (place, world) in worlds.iter_mut().enumerate() {
             let cursor = world.driver.engine().outbox().next_order();
             let mut now = 0;
-            for (right, device, at, value, pause) in &steps {
+            for (right, device, at, value, pause, upstairs) in &steps {
                 now += pause;
-                let topic = format!("{}/{}", if *right { "b" } else { "a" }, if *device { "y" } else { "x" });
+                // Devices move from room to room.
+                let room = if *upstairs { "attic" } else { "hall" };
+                let topic = format!("{}/{room}/{}", if *right { "b" } else { "a" }, if *device { "y" } else { "x" });
                 world.reading(now, &topic, *at, f64::from(*value));
             }
             world.finish();

@@ -110,3 +110,18 @@ fn the_records_of_a_key_are_bounded_and_the_oldest_makes_room() {
     assert_eq!(rows.len(), JOIN_RECORDS_PER_KEY_MAX - 1, "and 5 ms made room for this one");
     assert_eq!(pairs(&rows)[0][0], 6);
 }
+
+#[test]
+fn records_of_one_group_make_pairs_whatever_their_devices() {
+    let one = |name: &str| {
+        let lines = "group = \"{room}\"\ndisorder = \"0s\"\nidle_timeout = \"off\"\nscope = \"group\"";
+        super::world::stream(name, lines, "").replace("/{device}", "/{room}/{device}")
+    };
+    let join = format!("[[joins]]\nname = \"j\"\n{INTERVAL}\nkey = \"group\"");
+    let mut world = World::new(super::world::parse(&format!("{}{}\n{join}\n", one("a"), one("b"))));
+    world.reading(0, "a/hall/door", 5_000, 1.0);
+    assert_eq!(world.reading(0, "b/attic/lamp", 6_000, 2.0).len(), 0);
+    let rows = world.reading(0, "b/hall/lamp", 7_000, 3.0);
+    assert_eq!(pairs(&rows), [json!([5_000, 7_000, 1, 3])]);
+    assert_eq!(rows[0]["key"], "hall");
+}

@@ -248,3 +248,66 @@ fn what_waits_is_bounded_and_the_oldest_makes_room() {
         assert!(world.driver.engine().balances());
     }
 }
+
+/// Two streams whose devices are in groups: the topic's first level behind the stream's name.
+fn grouped(scope: &str, key: &str, join: &str) -> World {
+    let one = |name: &str| {
+        let lines = format!("group = \"{{room}}\"\ndisorder = \"0s\"\nidle_timeout = \"off\"\nscope = \"{scope}\"");
+        stream(name, &lines, &format!("key = \"{key}\"")).replace("/{device}", "/{room}/{device}")
+    };
+    World::new(parse(&format!("{}{}\n[[joins]]\nname = \"j\"\n{join}\n", one("a"), one("b"))))
+}
+
+#[test]
+fn windows_of_a_group_are_joined_under_the_watermark_of_the_group() {
+    let mut world = grouped("group", "group", WINDOWS);
+    world.reading(0, "a/hall/x", 1_000, 1.0);
+    world.reading(0, "a/hall/y", 2_000, 2.0);
+    world.reading(0, "b/hall/z", 3_000, 4.0);
+    world.reading(0, "b/hall/z", 10_000, 4.0);
+    world.reading(0, "a/hall/x", 10_000, 8.0);
+    assert_eq!(world.rows.len(), 0, "y is still in the window");
+    let rows = world.reading(0, "a/hall/y", 10_000, 8.0);
+    assert_eq!(brief(&rows), [json!([0, "on_time", 0, 3, 4, []])]);
+    assert_eq!(rows[0]["key"], "hall");
+}
+
+#[test]
+fn a_device_is_under_the_watermark_of_the_group_that_it_is_in() {
+    let mut world = grouped("group", "device", &format!("{WINDOWS}\nmode = \"outer\""));
+    world.reading(0, "a/hall/x", 1_000, 1.0);
+    world.reading(0, "a/hall/x", 10_000, 1.0);
+    world.reading(0, "b/attic/y", 50_000, 1.0);
+    assert_eq!(world.rows.len(), 0, "b does not know x yet");
+    // It comes in a group whose watermark has passed that window of x long ago.
+    let rows = world.reading(0, "b/attic/x", 60_000, 1.0);
+    assert_eq!(brief(&rows), [json!([0, "on_time", 0, 1, null, ["b"]])]);
+}
+
+#[test]
+fn windows_of_whole_streams_are_joined() {
+    let mut world = grouped("stream", "stream", WINDOWS);
+    world.reading(0, "a/hall/x", 1_000, 1.0);
+    world.reading(0, "b/attic/y", 1_000, 2.0);
+    world.reading(0, "a/hall/x", 10_000, 1.0);
+    let rows = world.reading(0, "b/attic/y", 10_000, 2.0);
+    assert_eq!(brief(&rows), [json!([0, "on_time", 0, 1, 2, []])]);
+    assert_eq!(rows[0]["key"], "*");
+}
+
+#[test]
+fn a_watermark_that_follows_the_clock_completes_a_row_at_its_time() {
+    let plain = "disorder = \"0s\"\nidle_timeout = \"off\"";
+    let clock = "watermark = \"processing\"\ndelay = \"1s\"\nidle_timeout = \"off\"";
+    let text = format!(
+        "{}{}\n[[joins]]\nname = \"j\"\n{WINDOWS}\nmode = \"outer\"\n",
+        stream("a", plain, ""),
+        stream("b", clock, "")
+    );
+    let mut world = World::new(parse(&text));
+    world.reading(2_000, "a/d", 1_000, 1.0);
+    world.reading(2_000, "a/d", 10_000, 1.0);
+    assert_eq!(world.driver.engine().next_deadline(), Some(ProcTime::from_millis(11_000)));
+    assert_eq!(world.tick(10_999).len(), 0);
+    assert_eq!(brief(&world.tick(11_000)), [json!([0, "on_time", 0, 1, null, ["b"]])]);
+}

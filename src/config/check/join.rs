@@ -234,11 +234,15 @@ fn side(
         })
     })?;
     if key == Some(KeySpec::Group) {
+        let by_window = stream.windows.iter().any(|window| window.key == KeySpec::Group);
         if stream.group.is_none() {
             let wrong = Wrong::new("has no `group`, which key = \"group\" needs");
             report.problem(&item.spot, wrong.hint("a `group` for that stream, or key = \"device\""));
         } else if stream.watermark.scope == Scope::Device {
             let wrong = Wrong::new("has a watermark for each device, and a group has several");
+            report.problem(&item.spot, wrong.hint("scope = \"group\" for that stream, or key = \"device\""));
+        } else if !by_window && !matches!(stream.watermark.scope, Scope::Group(_)) {
+            let wrong = Wrong::new("makes no use of its `group`, neither for its scope nor for a window");
             report.problem(&item.spot, wrong.hint("scope = \"group\" for that stream, or key = \"device\""));
         }
     }

@@ -85,7 +85,7 @@ pub(super) struct IntervalJoin {
     pub changes: Changes,
     /// Records by key.
     keys: BTreeMap<Arc<str>, usize>,
-    waiting: Waiting<RecordId>,
+    pub waiting: Waiting<RecordId>,
     bytes: usize,
 }
 
@@ -141,15 +141,16 @@ impl IntervalJoin {
     /// A side has accepted a record.
     pub(super) fn handle_record(&mut self, scene: &mut Scene<'_>, side: u8, record: &TappedRecord<'_>) {
         self.changes.any = true;
-        let key = match self.key {
-            KeySpec::Device | KeySpec::Stream => record.device,
-            KeySpec::Group => record.group,
+        let [of_device, of_group] = record.before;
+        let (key, own) = match self.key {
+            KeySpec::Device | KeySpec::Stream => (record.device, of_device),
+            KeySpec::Group => (record.group, of_group),
         };
         let books = &mut self.books[usize::from(side)];
         books.records += 1;
         // The watermark of the join before this record: its own side may have risen since.
         let other = &self.sides[usize::from(1 - side)];
-        let watermark = record.before.min(scene.watermark_of_key(other.stream, key));
+        let watermark = own.min(scene.watermark_of_key(other.stream, self.key, key));
         if watermark.time().is_some_and(|time| record.at < time) {
             books.late += 1;
             return;
@@ -233,6 +234,16 @@ impl IntervalJoin {
         }
     }
 
+    /// Looks at the records of a key, which is under another watermark now.
+    pub(super) fn look_at_key(&mut self, scene: &mut Scene<'_>, key: &str) {
+        let first = RecordId { key: Arc::from(key), side: 0, at: EventTime::MIN, number: 0 };
+        let ids = self.records.range(first..).map(|(id, _)| id).take_while(|id| &*id.key == key);
+        for id in ids.cloned().collect::<Vec<_>>() {
+            self.unwait(&id);
+            self.look(scene, &id);
+        }
+    }
+
     /// Lets go of what has waited long enough.
     pub(super) fn expire(&mut self, live: LiveTime) {
         while let Some((at, id)) = self.deadlines.first()
@@ -260,8 +271,11 @@ impl IntervalJoin {
     /// Lets go of a record that can have no partner any more; else it waits on.
     fn look(&mut self, scene: &Scene<'_>, id: &RecordId) {
         let Some(until) = self.records.get(id).map(|kept| kept.until) else { return };
-        let wait =
-            self.sides.iter().enumerate().find_map(|(place, side)| scene.wait_for(place, side.stream, &id.key, until));
+        let wait = self
+            .sides
+            .iter()
+            .enumerate()
+            .find_map(|(place, side)| scene.wait_for((place, side.stream), self.key, &id.key, until));
         let Some(wait) = wait else { return self.let_go(id, Cause::Watermark) };
         if let Some(kept) = self.records.get_mut(id) {
             self.waiting.add(&wait, id.clone());

@@ -11,6 +11,7 @@
 
 mod books;
 mod interval_join;
+mod keys;
 mod persist;
 mod tap;
 mod waiting;
@@ -23,7 +24,7 @@ use crate::model::time::{EventTime, Now};
 
 use super::Engine;
 use super::outbox::{LaneKind, Outbox};
-use super::spec::{JoinKind, JoinSpec, KeySpec, WindowKind};
+use super::spec::{JoinKind, JoinSpec, KeySpec, Scope, WindowKind};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
@@ -54,15 +55,16 @@ impl Scene<'_> {
         if self.ended { Watermark::END } else { self.streams[stream].watermark_of_scope(scope) }
     }
 
-    fn watermark_of_key(&self, stream: usize, key: &str) -> Watermark {
-        self.watermark(stream, self.streams[stream].scope_of(key))
+    fn watermark_of_key(&self, stream: usize, kind: KeySpec, key: &str) -> Watermark {
+        if self.ended { Watermark::END } else { self.streams[stream].watermark_of_key(kind, key) }
     }
 
-    /// What there is to wait for, if the watermark of a key is not at `until` yet.
-    fn wait_for(&self, side: usize, stream: usize, key: &str, until: EventTime) -> Option<Wait> {
-        let scope = self.streams[stream].scope_of(key);
-        let there = self.watermark(stream, scope).time().is_some_and(|time| time >= until);
-        (!there).then(|| Wait { side, scope: Arc::from(scope), until })
+    /// What there is to wait for, if the watermark of a key in the stream of a side is not
+    /// at `until` yet.
+    fn wait_for(&self, (side, stream): (usize, usize), kind: KeySpec, key: &str, until: EventTime) -> Option<Wait> {
+        let there = self.watermark_of_key(stream, kind, key).time().is_some_and(|time| time >= until);
+        let scope = || Arc::from(&*self.streams[stream].scope_of_key(kind, key));
+        (!there).then(|| Wait { side, scope: scope(), until })
     }
 
     fn lane(&self, late: bool) -> LaneKind {
@@ -163,7 +165,8 @@ impl Joins {
                     resolved.push(window_join::Side { stream, name, lateness });
                 }
                 self.geometry.push(geometry);
-                let state = WindowJoin::new(spec.name.clone(), resolved, *outer, spec.ttl, budget);
+                let key = geometry.map(|(_, key)| key)?;
+                let state = WindowJoin::new(spec.name.clone(), resolved, key, *outer, spec.ttl, budget);
                 self.list.push(Join::Window(state));
             }
             JoinKind::Interval { left, right, lower_ms, upper_ms, key } => {
@@ -217,12 +220,16 @@ impl Joins {
             }
         }
         for rise in taps.rises().filter(|_| rises) {
+            let source = &scene.streams[stream];
             let scope = match rise {
-                Rise::Device(slot) => scene.streams[stream].devices.name(slot).as_str(),
+                Rise::Device(slot) | Rise::Group(slot) => source.devices.name(slot).as_str(),
                 Rise::Stream => "",
             };
+            let moved = matches!(rise, Rise::Device(_)) && matches!(source.spec.watermark.scope, Scope::Group(_));
             for route in &routes[stream] {
                 match &mut list[route.join] {
+                    Join::Window(join) if moved => join.look_at_key(scene, scope),
+                    Join::Interval(join) if moved => join.look_at_key(scene, scope),
                     Join::Window(join) => join.advance(scene, route.side, scope),
                     Join::Interval(join) => join.advance(scene, route.side, scope),
                 }
@@ -253,6 +260,16 @@ impl Joins {
         let earliest = self.list.iter().filter_map(|join| match join {
             Join::Window(join) => join.deadlines.first().map(|(at, _)| *at),
             Join::Interval(join) => join.deadlines.first().map(|(at, _)| *at),
+        });
+        earliest.min()
+    }
+
+    /// The earliest time at which something waits for the watermark of a stream.
+    pub(super) fn earliest_wait(&self, stream: usize) -> Option<EventTime> {
+        let routes = self.routes.get(stream)?.iter();
+        let earliest = routes.filter_map(|route| match &self.list[route.join] {
+            Join::Window(join) => join.waiting.earliest(route.side),
+            Join::Interval(join) => join.waiting.earliest(route.side),
         });
         earliest.min()
     }

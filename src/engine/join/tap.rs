@@ -47,7 +47,7 @@ struct PaneNote {
 struct RecordNote {
     at: EventTime,
     source: TimeSource,
-    before: Watermark,
+    before: [Watermark; 2],
     device: Range<usize>,
     group: Range<usize>,
     values: Range<usize>,
@@ -56,8 +56,10 @@ struct RecordNote {
 /// A watermark that has risen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Rise {
-    /// That of one device, by its slot.
+    /// That of one device, by its slot; or it is under another one now.
     Device(u32),
+    /// The one of a group, by its slot.
+    Group(u32),
     /// The one of the stream.
     Stream,
 }
@@ -83,8 +85,8 @@ pub(super) struct TappedRecord<'t> {
     pub group: &'t str,
     pub at: EventTime,
     pub source: TimeSource,
-    /// The watermark that it met.
-    pub before: Watermark,
+    /// The watermark that it met: of its device, of its group.
+    pub before: [Watermark; 2],
     /// As `write_values` writes them.
     pub values: &'t [u8],
 }
@@ -113,9 +115,10 @@ impl Taps {
         self.panes.push(PaneNote { window, start, end, count, late, key, row: stored });
     }
 
-    /// A record was accepted under the watermark `before`.
-    pub(in crate::engine) fn note_record(&mut self, record: &Record<'_>, before: Watermark, fields: &FieldTable) {
-        if !self.wants.records {
+    /// A record was accepted, under these watermarks of its device and its group.
+    pub(in crate::engine) fn note_record(&mut self, record: &Record<'_>, before: [Watermark; 2], fields: &FieldTable) {
+        if record.values.is_empty() {
+            // A mark, and no reading.
             return;
         }
         let device = append(&mut self.bytes, record.device.as_bytes());

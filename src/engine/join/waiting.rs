@@ -44,6 +44,11 @@ impl<T: Ord + Clone> Waiting<T> {
         }
     }
 
+    /// The earliest time that someone waits for, of the watermark of a side's stream.
+    pub(super) fn earliest(&self, side: usize) -> Option<EventTime> {
+        Some(self.sides[side].get("")?.first()?.0)
+    }
+
     /// One that `watermark` was in the way of, earliest first; it does not wait any more.
     pub(super) fn pop_reached(&mut self, side: usize, scope: &str, watermark: Watermark) -> Option<T> {
         let time = watermark.time()?;

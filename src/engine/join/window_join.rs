@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::outbox::row::{self, JoinPane, JoinRow, Row, write_join};
+use crate::engine::spec::KeySpec;
 use crate::engine::timers::LiveTime;
 use crate::engine::watermark::Watermark;
 use crate::model::ids::Name;
@@ -79,6 +80,7 @@ pub(super) enum Cause {
 pub(super) struct WindowJoin {
     pub name: Name,
     pub sides: Vec<Side>,
+    pub key: KeySpec,
     pub outer: bool,
     pub ttl: Span,
     /// Bytes that its cells may take.
@@ -95,7 +97,7 @@ pub(super) struct WindowJoin {
     /// Above all that this one has used.
     pub next_revision: u32,
     pub changes: Changes,
-    waiting: Waiting<CellId>,
+    pub waiting: Waiting<CellId>,
     /// Cells with news, in the order of their panes; empty between inputs.
     touched: Vec<CellId>,
     bytes: usize,
@@ -124,9 +126,10 @@ impl Cell {
 }
 
 impl WindowJoin {
-    pub(super) fn new(name: Name, sides: Vec<Side>, outer: bool, ttl: Span, budget: usize) -> WindowJoin {
+    pub(super) fn new(name: Name, sides: Vec<Side>, key: KeySpec, outer: bool, ttl: Span, budget: usize) -> WindowJoin {
         WindowJoin {
             name,
+            key,
             outer,
             ttl,
             budget,
@@ -233,6 +236,16 @@ impl WindowJoin {
         self.make_room(scene);
     }
 
+    /// Looks at the cells of a key, which is under another watermark now.
+    pub(super) fn look_at_key(&mut self, scene: &mut Scene<'_>, key: &str) {
+        let first = CellId { key: Arc::from(key), start: EventTime::MIN };
+        let ids = self.cells.range(first..).map(|(id, _)| id).take_while(|id| &*id.key == key);
+        for id in ids.cloned().collect::<Vec<_>>() {
+            self.unwait(&id);
+            self.look(scene, &id, JoinPane::OnTime);
+        }
+    }
+
     /// Does with a cell what the watermarks allow; then it waits for the next one.
     fn look(&mut self, scene: &mut Scene<'_>, id: &CellId, pane: JoinPane) {
         let Some(cell) = self.cells.get(id) else { return };
@@ -302,7 +315,7 @@ impl WindowJoin {
             // The watermarks did not decide, and sides may be those of a configuration before.
             JoinPane::Timeout => None,
             JoinPane::OnTime | JoinPane::Late => {
-                self.sides.iter().map(|side| scene.watermark_of_key(side.stream, &id.key)).min()
+                self.sides.iter().map(|side| scene.watermark_of_key(side.stream, self.key, &id.key)).min()
             }
         };
         let Some(cell) = self.cells.get_mut(id) else { return };
@@ -352,7 +365,7 @@ impl WindowJoin {
     fn in_the_way(&self, scene: &Scene<'_>, id: &CellId, until: impl Fn(&Side) -> EventTime) -> Option<Wait> {
         self.sides.iter().enumerate().find_map(|(place, side)| {
             let until = until(side);
-            scene.wait_for(place, side.stream, &id.key, until)
+            scene.wait_for((place, side.stream), self.key, &id.key, until)
         })
     }
 

@@ -9,8 +9,9 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new devices | shared watermark | books |
-//!             removed panes | n × (device | watermark | newest | idle | idle in | n × pane)
+//! section:    new fields | new slots | shared watermark | newest | lateness? | books | removed panes |
+//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
+//! new slot:   device, group or stream | name
 //! ```
 //!
 //! A page holds what changed since the one before it and refers to streams,
@@ -26,10 +27,12 @@ mod pane;
 use crate::model::ids::DeviceId;
 use crate::model::time::{EventTime, Span};
 
+use super::devices::SlotKind;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
+use super::watermark::adaptive::Histogram;
 use super::window::pane::Pane;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
@@ -47,6 +50,12 @@ pub(super) fn open(bytes: &[u8]) -> Result<Reader<'_>, Damaged> {
     let mut reader = Reader::new(bytes);
     if reader.u8()? == STATE_VERSION { Ok(reader) } else { Err(Damaged) }
 }
+
+/// Flags of a device.
+const IDLE: u8 = 1;
+const GROUP: u8 = 2;
+const FLOOR: u8 = 4;
+const LATENESS: u8 = 8;
 
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,10 +77,20 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         put_str(out, name.as_str());
     }
     put_u64(out, (stream.devices.len() - devices_from) as u64);
-    for (_, name, _) in stream.devices.slots().skip(devices_from) {
+    for (_, name, device) in stream.devices.slots().skip(devices_from) {
+        out.push(match device.kind {
+            SlotKind::Device => 0,
+            SlotKind::Group => 1,
+            SlotKind::Stream => 2,
+        });
         put_str(out, name.as_str());
     }
     put_time(out, stream.shared.time());
+    put_time(out, stream.newest);
+    out.push(u8::from(stream.lateness.is_some()));
+    if let Some(histogram) = &stream.lateness {
+        histogram.write(out);
+    }
     stream.ledger.write(out);
     for books in &stream.windows {
         books.write(out);
@@ -107,10 +126,25 @@ fn write_devices(
     put_u64(out, slots.len() as u64);
     for slot in slots {
         let device = stream.devices.get(slot);
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         put_u64(out, u64::from(slot));
         put_time(out, device.watermark.time());
         put_time(out, device.newest);
-        out.push(u8::from(device.idle));
+        out.push(
+            flag(device.idle, IDLE)
+                | flag(device.group.is_some(), GROUP)
+                | flag(device.floor > Watermark::NONE, FLOOR)
+                | flag(device.lateness.is_some(), LATENESS),
+        );
+        if let Some(group) = device.group {
+            put_u64(out, u64::from(group));
+        }
+        if device.floor > Watermark::NONE {
+            put_time(out, device.floor.time());
+        }
+        if let Some(histogram) = &device.lateness {
+            histogram.write(out);
+        }
         // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(live).as_millis();
         put_u64(out, if device.idle_at == LiveTime::NEVER { 0 } else { left.saturating_add(1) });
@@ -128,13 +162,11 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
-        let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
-        if stream.devices.find(name.as_str()).is_some() {
-            return Err(Damaged);
-        }
-        stream.devices.add(name);
+        read_new_slot(reader, stream)?;
     }
     stream.shared = Watermark::restore(reader.time()?);
+    stream.newest = reader.time()?;
+    stream.lateness = if reader.u8()? == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
     stream.ledger = StreamLedger::read(reader)?;
     for books in &mut stream.windows {
         *books = WindowLedger::read(reader)?;
@@ -153,6 +185,19 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     Ok(())
 }
 
+fn read_new_slot(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+    let kind = reader.u8()?;
+    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
+    let devices = &mut stream.devices;
+    match kind {
+        0 if devices.find(name.as_str()).is_none() => devices.add(name),
+        1 if devices.find_group(name.as_str()).is_none() => devices.add_group(name),
+        2 if devices.whole().is_none() => devices.add_whole(),
+        _ => return Err(Damaged),
+    };
+    Ok(())
+}
+
 fn read_slot(reader: &mut Reader<'_>, stream: &Stream) -> Result<u32, Damaged> {
     let slot: u32 = reader.uint()?;
     if (slot as usize) < stream.devices.len() { Ok(slot) } else { Err(Damaged) }
@@ -162,7 +207,13 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     let slot = read_slot(reader, stream)?;
     let watermark = Watermark::restore(reader.time()?);
     let newest = reader.time()?;
-    let idle = reader.u8()? == 1;
+    let flags = reader.u8()?;
+    let group = if flags & GROUP == 0 { None } else { Some(read_slot(reader, stream)?) };
+    if group.is_some_and(|group| stream.devices.get(group).kind != SlotKind::Group) {
+        return Err(Damaged);
+    }
+    let floor = if flags & FLOOR == 0 { None } else { reader.time()? };
+    let lateness = if flags & LATENESS == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -171,7 +222,10 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     let device = stream.devices.get_mut(slot);
     device.watermark = watermark;
     device.newest = newest;
-    device.idle = idle;
+    device.idle = flags & IDLE != 0;
+    device.group = group;
+    device.floor = Watermark::restore(floor);
+    device.lateness = lateness;
     device.idle_at = idle_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
