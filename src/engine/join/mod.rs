@@ -10,6 +10,7 @@
 //! deadline in live time; nothing is ever searched through for a record.
 
 mod books;
+mod cell;
 mod interval_join;
 mod keys;
 mod persist;

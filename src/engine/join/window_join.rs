@@ -22,40 +22,15 @@ use crate::engine::spec::KeySpec;
 use crate::engine::timers::LiveTime;
 use crate::engine::watermark::Watermark;
 use crate::model::ids::Name;
-use crate::model::limits::{JOIN_FENCES_MAX, OUTBOX_RECORD_BYTES_MAX};
+use crate::model::limits::OUTBOX_RECORD_BYTES_MAX;
 use crate::model::record::TimeSource;
 use crate::model::time::{EventTime, Span};
 
 use super::Scene;
 use super::books::WindowJoinLedger;
+use super::cell::{Cell, CellId, Fences, count_of};
 use super::tap::TappedPane;
 use super::waiting::{Wait, Waiting};
-
-/// One window of one key.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct CellId {
-    pub key: Arc<str>,
-    pub start: EventTime,
-}
-
-/// What is known of it.
-#[derive(Clone, Debug)]
-pub(super) struct Cell {
-    pub end: EventTime,
-    /// By side: the row of its newest pane.
-    pub panes: Vec<Option<Box<[u8]>>>,
-    /// The revision that the next row has.
-    pub revision: u32,
-    /// The watermarks of all sides have passed its end.
-    pub passed: bool,
-    /// It is in the books: a row was made, or was too large to be.
-    pub settled: bool,
-    /// When it goes although a watermark does not come.
-    pub deadline: LiveTime,
-    pub wait: Option<Wait>,
-    /// It has a new pane that was not looked at; true: one that is late.
-    pub news: Option<bool>,
-}
 
 /// One window of one stream.
 #[derive(Clone, Debug)]
@@ -88,10 +63,7 @@ pub(super) struct WindowJoin {
     pub cells: BTreeMap<CellId, Cell>,
     pub deadlines: BTreeSet<(LiveTime, CellId)>,
     pub books: WindowJoinLedger,
-    /// By key: windows that start here or before are shut.
-    pub fences: BTreeMap<Arc<str>, EventTime>,
-    /// The same for every key.
-    pub floor: Option<EventTime>,
+    pub fences: Fences,
     /// First revision of a window: above all that another definition has used.
     pub first_revision: u32,
     /// Above all that this one has used.
@@ -109,20 +81,6 @@ pub(super) struct Changes {
     pub any: bool,
     pub dirty: BTreeSet<CellId>,
     pub removed: BTreeSet<CellId>,
-    pub fences: BTreeSet<Arc<str>>,
-}
-
-/// Bytes of a cell beside its key and panes: an estimate of memory and snapshot.
-const CELL_COST: usize = 96;
-
-impl Cell {
-    fn cost(&self, id: &CellId) -> usize {
-        CELL_COST + id.key.len() + self.panes.iter().flatten().map(|pane| pane.len()).sum::<usize>()
-    }
-
-    pub(super) fn is_complete(&self) -> bool {
-        self.panes.iter().all(Option::is_some)
-    }
 }
 
 impl WindowJoin {
@@ -136,8 +94,7 @@ impl WindowJoin {
             cells: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             books: WindowJoinLedger::default(),
-            fences: BTreeMap::new(),
-            floor: None,
+            fences: Fences::default(),
             first_revision: 0,
             next_revision: 0,
             changes: Changes::default(),
@@ -153,7 +110,7 @@ impl WindowJoin {
         self.changes.any = true;
         let id = CellId { key: Arc::from(pane.key), start: pane.start };
         if !self.cells.contains_key(&id) {
-            if self.is_shut(&id) {
+            if self.fences.stop(&id) {
                 self.books.late += 1;
                 return;
             }
@@ -285,11 +242,7 @@ impl WindowJoin {
             self.books.open -= 1;
             self.books.unmatched += 1;
         }
-        // What is before this window of the key has expired as well.
-        if self.fences.get(&id.key).is_some_and(|until| *until <= id.start) {
-            self.fences.remove(&id.key);
-            self.changes.fences.insert(Arc::clone(&id.key));
-        }
+        self.fences.drop_up_to(id);
     }
 
     /// A cell goes although the watermarks have not decided.
@@ -307,7 +260,7 @@ impl WindowJoin {
                 Cause::Redefined => self.books.abandoned += 1,
             }
         }
-        self.shut(id);
+        self.fences.shut(id);
     }
 
     fn emit(&mut self, scene: &mut Scene<'_>, id: &CellId, pane: JoinPane) {
@@ -411,36 +364,8 @@ impl WindowJoin {
         }
     }
 
-    fn is_shut(&self, id: &CellId) -> bool {
-        self.floor.max(self.fences.get(&id.key).copied()).is_some_and(|until| id.start <= until)
-    }
-
-    fn shut(&mut self, id: &CellId) {
-        let until = self.fences.entry(Arc::clone(&id.key)).or_insert(id.start);
-        *until = id.start.max(*until);
-        self.changes.fences.insert(Arc::clone(&id.key));
-        if self.fences.len() > JOIN_FENCES_MAX
-            && let Some((key, until)) = self
-                .fences
-                .iter()
-                .min_by_key(|(key, until)| (**until, Arc::clone(key)))
-                .map(|(key, until)| (Arc::clone(key), *until))
-        {
-            self.fences.remove(&key);
-            self.floor = self.floor.max(Some(until));
-            self.changes.fences.insert(key);
-        }
-    }
-
     fn touch(&mut self, id: &CellId) {
         self.changes.any = true;
         self.changes.dirty.insert(id.clone());
-    }
-}
-
-fn count_of(pane: &[u8]) -> u64 {
-    match row::read(pane) {
-        Ok(Row::Pane(row, _)) => row.count,
-        Ok(_) | Err(_) => 0,
     }
 }

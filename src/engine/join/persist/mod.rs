@@ -35,7 +35,10 @@ impl Joins {
     pub(in crate::engine) fn mark_committed(&mut self) {
         for join in &mut self.list {
             match join {
-                Join::Window(join) => join.changes = window_join::Changes::default(),
+                Join::Window(join) => {
+                    join.changes = window_join::Changes::default();
+                    join.fences.changed.clear();
+                }
                 Join::Interval(join) => join.changes = interval_join::Changes::default(),
             }
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::engine::join::Scene;
 use crate::engine::join::books::WindowJoinLedger;
-use crate::engine::join::window_join::{self, Cell, CellId, WindowJoin};
+use crate::engine::join::cell::{Cell, CellId};
+use crate::engine::join::window_join::{self, WindowJoin};
 use crate::engine::outbox::row::{self, Row};
 use crate::engine::snapshot::Extent;
 use crate::engine::timers::LiveTime;
@@ -19,17 +20,17 @@ const CELL_SETTLED: u8 = 2;
 impl WindowJoin {
     pub(super) fn write(&self, out: &mut Vec<u8>, extent: Extent, live: LiveTime) {
         self.books.write(out);
-        put_time(out, self.floor);
+        put_time(out, self.fences.floor);
         put_u64(out, u64::from(self.first_revision));
         put_u64(out, u64::from(self.next_revision));
         match extent {
             Extent::Changes => {
                 put_u64(out, self.changes.removed.len() as u64);
                 self.changes.removed.iter().for_each(|id| write_cell_id(out, id));
-                put_u64(out, self.changes.fences.len() as u64);
-                for key in &self.changes.fences {
+                put_u64(out, self.fences.changed.len() as u64);
+                for key in &self.fences.changed {
                     put_str(out, key);
-                    put_time(out, self.fences.get(key).copied());
+                    put_time(out, self.fences.by_key.get(key).copied());
                 }
                 let dirty: Vec<_> = self.changes.dirty.iter().filter_map(|id| self.cells.get_key_value(id)).collect();
                 put_u64(out, dirty.len() as u64);
@@ -39,8 +40,8 @@ impl WindowJoin {
             }
             Extent::Whole => {
                 put_u64(out, 0);
-                put_u64(out, self.fences.len() as u64);
-                for (key, until) in &self.fences {
+                put_u64(out, self.fences.by_key.len() as u64);
+                for (key, until) in &self.fences.by_key {
                     put_str(out, key);
                     put_time(out, Some(*until));
                 }
@@ -52,7 +53,7 @@ impl WindowJoin {
 
     pub(super) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
         self.books = WindowJoinLedger::read(reader)?;
-        self.floor = reader.time()?;
+        self.fences.floor = reader.time()?;
         self.first_revision = reader.uint()?;
         self.next_revision = reader.uint()?;
         for _ in 0..reader.u64()? {
@@ -62,8 +63,8 @@ impl WindowJoin {
         for _ in 0..reader.u64()? {
             let key = Arc::from(reader.str()?);
             match reader.time()? {
-                Some(until) => self.fences.insert(key, until),
-                None => self.fences.remove(&key),
+                Some(until) => self.fences.by_key.insert(key, until),
+                None => self.fences.by_key.remove(&key),
             };
         }
         for _ in 0..reader.u64()? {
@@ -76,7 +77,6 @@ impl WindowJoin {
     pub(super) fn take_over(&mut self, old: WindowJoin) {
         self.books = old.books;
         self.fences = old.fences;
-        self.floor = old.floor;
         self.first_revision = old.first_revision;
         self.next_revision = old.next_revision;
         for (id, cell) in old.cells {
