@@ -2,14 +2,14 @@
 
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
-use crate::model::time::{EventTime, Now, Span};
+use crate::model::time::{EventTime, Now, ProcTime, Span};
 
-use super::aggregate::Accumulator;
+use super::aggregate::{Accumulator, Finish, Finished};
 use super::fields::FieldTable;
 use super::join::Taps;
-use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_late, write_pane};
+use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_accumulators, write_late, write_pane};
 use super::outbox::{LaneKind, Outbox};
-use super::spec::{StreamSpec, WindowSpec};
+use super::spec::{StreamSpec, WindowKind, WindowSpec};
 use super::watermark::Watermark;
 use super::window::pane::Pane;
 
@@ -44,6 +44,7 @@ pub(super) fn emit_pane(
 ) {
     let spec = &stream.windows[usize::from(pane.window)];
     let lane = match kind {
+        PaneKind::Delta => LaneKind::Late,
         _ if !out.uplink_up => LaneKind::Backlog,
         PaneKind::OnTime | PaneKind::Idle | PaneKind::Early => LaneKind::Live,
         PaneKind::Late | PaneKind::Final => LaneKind::Update,
@@ -54,6 +55,7 @@ pub(super) fn emit_pane(
         key: device,
         start: pane.start,
         end: pane.end,
+        opened: pane.opened,
         pane: kind,
         revision: pane.revision,
         watermark: watermark.time(),
@@ -64,10 +66,18 @@ pub(super) fn emit_pane(
     };
     let shown = &*pane;
     let width = spec.aggregates.len();
-    let results = shown.fields().map(|field| (name_of(fields, field), finish(shown.field(field, width))));
+    let finish = Finish {
+        until: holds_until(pane, spec, watermark),
+        quantiles: spec.aggregates.quantiles(),
+        states: fields.states(),
+    };
+    let of_field = |field| shown.field(field, width).iter().map(|accumulator| result(accumulator, &finish));
+    let results = shown.fields().map(|field| (name_of(fields, field), of_field(field)));
+    let mergeable = spec.late.is_backfill() || kind == PaneKind::Delta;
     out.outbox.push(lane, |bytes| {
         let begin = bytes.len();
         write_pane(bytes, &row, &shown.replaces, &spec.aggregates.kinds, shown.present.count_ones(), results);
+        write_accumulators(bytes, mergeable, shown.fields().map(|field| shown.field(field, width)));
         if let Some(taps) = &mut out.taps {
             taps.note_pane(shown.window, &row, &bytes[begin..]);
         }
@@ -76,6 +86,7 @@ pub(super) fn emit_pane(
         pane.revision = pane.revision.saturating_add(1);
     }
     pane.unseen = false;
+    pane.show_at = ProcTime::NEVER;
 }
 
 /// Emits a record that no window took. `window`: the one that was asked.
@@ -100,11 +111,23 @@ pub(super) fn emit_late(
         quality: out.now.quality,
     };
     let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
-    out.outbox.push(LaneKind::Late, |bytes| write_late(bytes, &row, values));
+    let states = record.states.iter().map(|(field, state)| (name_of(fields, *field), fields.states().text(*state)));
+    out.outbox.push(LaneKind::Late, |bytes| write_late(bytes, &row, values, states));
 }
 
-fn finish(accumulators: &[Accumulator]) -> impl Iterator<Item = f64> {
-    accumulators.iter().map(|accumulator| accumulator.finish().unwrap_or(f64::NAN))
+/// Until when the last value holds: the end of a window that has closed. A session ends
+/// with its last reading, and so does what is only a look.
+fn holds_until(pane: &Pane, spec: &WindowSpec, watermark: Watermark) -> Option<EventTime> {
+    let has_end = match spec.kind {
+        WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } | WindowKind::Calendar { .. } => true,
+        WindowKind::Session { .. } => false,
+    };
+    (has_end && watermark.has_passed(pane.end)).then_some(pane.end)
+}
+
+#[inline]
+fn result<'a>(accumulator: &'a Accumulator, finish: &Finish<'a>) -> (Finished<'a>, bool) {
+    (accumulator.finish(finish), accumulator.is_approximate())
 }
 
 fn name_of(fields: &FieldTable, field: FieldIx) -> &str {

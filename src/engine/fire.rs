@@ -98,6 +98,11 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
             }
             if watermark.has_expired(end, spec.lateness) {
+                // Nothing more will come; an update that waits goes now or never.
+                let last = if spec.final_pane { Some(PaneKind::Final) } else { pane.unseen.then_some(PaneKind::Late) };
+                if let Some(kind) = last {
+                    emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
+                }
                 let pane = panes.remove(index);
                 self.retire(out, slot, pane);
             } else {
@@ -109,10 +114,11 @@ impl Stream {
         self.changes.ledger = true;
         self.touch(slot);
         self.set_due(slot, next_due);
+        self.refresh_show(slot);
     }
 
     fn retire(&mut self, out: &mut Emit<'_>, slot: u32, pane: Pane) {
-        *out.open_cost -= pane.cost(self.spec.windows[usize::from(pane.window)].aggregates.len());
+        *out.open_cost -= pane.cost(&self.spec.windows[usize::from(pane.window)].aggregates);
         self.changes.removed.push((slot, pane.window, pane.start));
         self.open_panes -= 1;
         keep_buffer(&mut self.spare, pane.accumulators);
@@ -129,6 +135,7 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Idle, watermark);
             }
         }
+        self.refresh_show(slot);
     }
 
     #[inline]
@@ -169,7 +176,9 @@ pub(super) fn due_of(pane: &Pane, spec: &WindowSpec) -> EventTime {
 }
 
 /// Keeps a buffer for the next pane, unless there are enough or it is large.
-pub(super) fn keep_buffer(spare: &mut Vec<Vec<Accumulator>>, buffer: Vec<Accumulator>) {
+pub(super) fn keep_buffer(spare: &mut Vec<Vec<Accumulator>>, mut buffer: Vec<Accumulator>) {
+    // What they hold is not kept.
+    buffer.clear();
     if spare.len() < SPARE_PANES && buffer.capacity() <= SPARE_ACCUMULATORS {
         spare.push(buffer);
     }

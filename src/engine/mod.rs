@@ -4,8 +4,10 @@
 mod add;
 mod advance;
 pub mod aggregate;
+mod backfill;
 mod checkpoint;
 pub mod commit_policy;
+mod deadlines;
 pub mod decode;
 mod devices;
 pub mod driver;
@@ -19,14 +21,17 @@ mod idle;
 pub mod join;
 pub mod ledger;
 pub mod memory_store;
+mod number;
 pub mod outbox;
 pub mod redelivery;
 pub mod replay;
 mod restore;
 pub mod ring;
 mod scope;
+mod shows;
 pub mod snapshot;
 pub mod spec;
+pub mod states;
 pub mod status;
 pub mod step;
 pub mod store;
@@ -36,10 +41,10 @@ pub mod watermark;
 pub mod window;
 pub mod wire;
 
-use crate::model::ids::{DeviceId, FieldIx};
+use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{EventTime, Now, ProcTime};
+use crate::model::time::{EventTime, Now};
 use crate::model::topic::DeviceTemplate;
 
 use self::decode::batch::DecodedBatch;
@@ -67,7 +72,9 @@ pub struct Engine {
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
-    /// The clocks at the last input, or at the start.
+    /// A watermark follows the clock.
+    follows_clock: bool,
+    /// Then: the clocks at the last input, or at the start.
     seen: Option<Now>,
     uplink_up: bool,
     resumed: bool,
@@ -116,6 +123,7 @@ impl Engine {
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            follows_clock: spec.follows_clock(),
             seen: None,
             uplink_up: false,
             resumed: false,
@@ -164,7 +172,7 @@ impl Engine {
             if signal.stream.is_some_and(|stream| stream != index) {
                 continue;
             }
-            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            let (stream, mut out, _) = self.parts(index, now);
             match signal.device {
                 Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
                 None => stream.handle_availability_of_all(&mut out, live, signal.online),
@@ -176,38 +184,6 @@ impl Engine {
 
     fn handle_uplink_acked(&mut self, batch: BatchId) {
         self.outbox.handle_ack(batch);
-    }
-
-    /// Moves the watermarks that follow the clock, and turns devices idle whose deadline
-    /// has come. Calling early is harmless.
-    fn handle_deadlines(&mut self, now: Now) {
-        self.seen = Some(now);
-        let live = self.idle_clock.read(now.proc);
-        for index in 0..self.streams.len() {
-            if self.streams[index].follows_clock() {
-                let (stream, mut out, _) = self.parts(index, now, (0, 0));
-                stream.follow_clock(&mut out);
-                self.settle_joins(now, index);
-            }
-            if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
-                let (stream, mut out, _) = self.parts(index, now, (0, 0));
-                stream.handle_idle(&mut out, live);
-                self.settle_joins(now, index);
-            }
-        }
-        self.expire_joins(now);
-    }
-
-    /// When time alone will next change something.
-    pub fn next_deadline(&self) -> Option<ProcTime> {
-        let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest());
-        let idle = idle.chain(self.joins.earliest_deadline()).min();
-        let idle = idle.and_then(|earliest| self.idle_clock.proc_time_of(earliest));
-        let clock = self.seen.and_then(|now| {
-            let streams = self.streams.iter().enumerate();
-            streams.filter_map(|(index, stream)| stream.clock_deadline(now, self.joins.earliest_wait(index))).min()
-        });
-        idle.into_iter().chain(clock).min()
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {
@@ -271,7 +247,7 @@ impl Engine {
         let live = self.idle_clock.read(now.proc);
         for place in 0..self.decoded.records.len() {
             let entry = self.decoded.records[place];
-            let (stream, mut out, values) = self.parts(index, now, entry.values);
+            let (stream, mut out, decoded) = self.parts(index, now);
             let (at, source) = match entry.time {
                 Err(reason) => {
                     stream.reject(reason);
@@ -286,7 +262,9 @@ impl Engine {
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
             let group = group.map_or("", DeviceId::as_str);
-            stream.accept(&mut out, live, &Record { group, source, ..Record::new(device.as_str(), at, values) });
+            let (values, states) = (decoded.values(entry), decoded.states(entry));
+            let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
+            stream.accept(&mut out, live, &record);
             self.settle_joins(now, index);
         }
     }
@@ -297,7 +275,7 @@ impl Engine {
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
         let index = stream;
-        let (stream, mut out, _) = self.parts(index, now, (0, 0));
+        let (stream, mut out, _) = self.parts(index, now);
         stream.accept(&mut out, live, record);
         self.settle_joins(now, index);
     }
@@ -316,6 +294,11 @@ impl Engine {
         self.streams[stream].fields.intern(name)
     }
 
+    /// The place of a state of a stream, given to it now if it is new.
+    pub fn state(&mut self, stream: usize, text: &str) -> Option<StateIx> {
+        self.streams[stream].fields.intern_state(text)
+    }
+
     /// The place of a stream.
     pub fn stream(&self, name: &str) -> Option<usize> {
         self.streams.iter().position(|stream| stream.spec.name.as_str() == name)
@@ -330,7 +313,7 @@ impl Engine {
     /// The end of a bounded input: every open window of every stream fires.
     pub fn finish(&mut self, now: Now) {
         for index in 0..self.streams.len() {
-            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            let (stream, mut out, _) = self.parts(index, now);
             stream.finish(&mut out);
             self.collect_for_joins(now, index);
         }
@@ -391,8 +374,8 @@ impl Engine {
         self.canary
     }
 
-    /// One stream, where its rows go, and the values of a decoded record.
-    fn parts(&mut self, index: usize, now: Now, values: (u32, u32)) -> (&mut Stream, Emit<'_>, &[(FieldIx, f64)]) {
+    /// One stream, where its rows go, and what was decoded.
+    fn parts(&mut self, index: usize, now: Now) -> (&mut Stream, Emit<'_>, &DecodedBatch) {
         let out = Emit {
             now,
             outbox: &mut self.outbox,
@@ -402,7 +385,6 @@ impl Engine {
             taps: self.joins.tap(index, &mut self.taps),
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };
-        let values = &self.decoded.values[values.0 as usize..values.1 as usize];
-        (&mut self.streams[index], out, values)
+        (&mut self.streams[index], out, &self.decoded)
     }
 }

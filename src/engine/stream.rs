@@ -4,11 +4,14 @@
 //! the conformance corpus): a record meets its windows under the watermark as it
 //! was before the record; then the watermark moves, and what it passes fires.
 
+use std::collections::BTreeSet;
+
 use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{ClockQuality, EventTime, Now, Span};
+use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
 use super::aggregate::Accumulator;
+use super::backfill::Backfill;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
@@ -21,6 +24,7 @@ use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
+use super::window::calendar::Calendar;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -41,6 +45,11 @@ pub(super) struct Stream {
     /// Each device is in a group, by its label.
     pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
+    /// Devices with panes that are shown by the clock; see `shows.rs`.
+    pub(super) shows: BTreeSet<(ProcTime, u32)>,
+    pub(super) backfill: Backfill,
+    /// Of the calendar windows, by window.
+    pub(super) calendars: Vec<Option<Calendar>>,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
     pub(super) open_panes: usize,
@@ -70,6 +79,8 @@ pub(super) struct Changes {
     /// Fields and devices before these are committed.
     pub fields_from: usize,
     /// See `fields_from`.
+    pub states_from: usize,
+    /// See `fields_from`.
     pub devices_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
@@ -89,6 +100,9 @@ impl Stream {
             common: Common::default(),
             has_groups: groups::are_used(&spec),
             timers: IdleTimers::default(),
+            shows: BTreeSet::new(),
+            backfill: Backfill::default(),
+            calendars: calendars_of(&spec),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
             open_panes: 0,
@@ -131,10 +145,43 @@ impl Stream {
                 self.touch(slot);
             }
         }
+        let Backfill { bursts, changed, .. } = &mut self.backfill;
+        for (key, burst) in bursts {
+            for delta in &mut burst.deltas {
+                delta.partial = true;
+                delta.dirty = true;
+            }
+            changed.insert(*key);
+        }
+    }
+
+    /// The calendar of a window of that kind.
+    pub(super) fn calendar(&self, window: usize) -> &Calendar {
+        self.calendars[window].as_ref().expect("made with the spec")
+    }
+
+    /// When the clock alone next emits something of this stream, idleness aside.
+    #[inline]
+    pub(super) fn next_by_clock(&self) -> Option<ProcTime> {
+        let show = self.shows.first().map(|(at, _)| *at);
+        match (show, self.backfill.earliest()) {
+            (Some(show), Some(delta)) => Some(show.min(delta)),
+            (show, delta) => show.or(delta),
+        }
     }
 
     /// Takes one record in.
     pub(super) fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
+        if self.marker.is_some() {
+            self.accept_marked(out, live, record);
+        } else {
+            self.take_in(out, live, record, false);
+        }
+    }
+
+    /// Takes one record in without its mark. `is_mark`: see `Strategy::Punctuated`.
+    #[inline]
+    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
         self.changes.ledger = true;
         if self.is_from_the_future(out.now, record) {
             self.ledger.received += 1;
@@ -143,16 +190,6 @@ impl Stream {
             emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
             return;
         }
-        if self.marker.is_some() {
-            self.accept_marked(out, live, record);
-        } else {
-            self.take_in(out, live, record, false);
-        }
-    }
-
-    /// Takes one record in that is not from the future. `is_mark`: see `Strategy::Punctuated`.
-    #[inline]
-    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
         let slot = match self.admit(out, record) {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
@@ -160,6 +197,7 @@ impl Stream {
         self.ledger.received += 1;
         self.ledger.accepted += 1;
 
+        let before = self.watermark_of(slot);
         if let Some(taps) = &mut out.taps
             && taps.wants.records
         {
@@ -168,14 +206,14 @@ impl Stream {
             taps.note_record(record, before, &self.fields);
         }
         for window in 0..self.spec.windows.len() {
-            if record.values.is_empty() && self.marker.is_some() {
+            if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.
                 self.windows[window].accepted += 1;
                 self.windows[window].no_window += 1;
                 continue;
             }
             let (slot, before) = match self.spec.windows[window].key {
-                KeySpec::Device => (slot, self.watermark_of(slot)),
+                KeySpec::Device => (slot, before),
                 key @ (KeySpec::Group | KeySpec::Stream) => self.shared_key(key, slot, record.at),
             };
             self.add_to_window(out, slot, window, record, before);
@@ -225,6 +263,7 @@ impl Stream {
         if self.spec.watermark.scope != Scope::Device {
             self.fire_all(out);
         }
+        self.emit_all_deltas(out);
     }
 
     pub(super) fn all_slots(&self) -> impl Iterator<Item = u32> + use<> {
@@ -271,14 +310,24 @@ impl Stream {
                 pane.dirty = false;
             }
         }
+        self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
+        self.changes.states_from = self.fields.states().texts().len();
         self.changes.devices_from = self.devices.len();
         self.changes.ledger = false;
     }
 
     /// True when a commit would write nothing.
     pub(super) fn is_committed(&self) -> bool {
-        !self.changes.ledger && self.changes.devices.is_empty() && self.changes.removed.is_empty()
+        !self.changes.ledger
+            && self.changes.devices.is_empty()
+            && self.changes.removed.is_empty()
+            && self.backfill.changed.is_empty()
     }
+}
+
+/// What the calendar windows of a stream go by.
+pub(super) fn calendars_of(spec: &StreamSpec) -> Vec<Option<Calendar>> {
+    spec.windows.iter().map(|window| window.kind.calendar()).collect()
 }

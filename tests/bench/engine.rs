@@ -6,6 +6,8 @@
 //! the outbox, pages encoded every 10,000 records (1 s), batches encoded as JSON
 //! for the uplink and acknowledged. Time is the CPU time of this process.
 //!
+//! `engine.all_aggregates`: the same with every aggregate there is.
+//!
 //! The yardstick of the same run: a loop over a plain `HashMap` from (device name,
 //! window start) to count, sum, min and max, that does nothing else.
 
@@ -18,14 +20,17 @@ use std::collections::HashMap;
 
 use process::{cpu_time, figure};
 use tidegate::engine::Engine;
+use tidegate::engine::spec::{PipelineSpec, WindowKind};
 use tidegate::engine::step::Event;
 use tidegate::model::record::Record;
 use tidegate::model::rng::Rng;
-use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
+use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
 
 const DEVICES: usize = 1_000;
 const WARM_UP: u64 = 500_000;
 const RECORDS: u64 = 5_000_000;
+/// Of each of the other kinds of windows.
+const OTHER_RECORDS: u64 = 1_000_000;
 const EPOCH_MS: i64 = 1_760_000_000_000;
 
 fn main() {
@@ -34,16 +39,7 @@ fn main() {
         return;
     }
     let names: Vec<String> = (0..DEVICES).map(|device| format!("device-{device:04}")).collect();
-    let mut load = Load {
-        engine: Engine::new(pipeline::tumbling()),
-        noise: noise(),
-        page: Vec::new(),
-        sent: 0,
-        device: 0,
-        drawn: 0,
-    };
-    load.engine.handle(now(0), Event::InputLive(true));
-    load.engine.handle(now(0), Event::UplinkUp);
+    let mut load = Load::new(pipeline::tumbling());
     load.run(&names, WARM_UP);
 
     let before = cpu_time();
@@ -60,6 +56,39 @@ fn main() {
     let counted = allocation_counter::measure(|| load.run(&names, RECORDS));
     figure("engine.tumbling.allocs_per_record", counted.count_total as f64 / RECORDS as f64, "1");
     assert!(load.engine.balances(), "the ledger balances");
+
+    let mut load = Load::new(pipeline::all_aggregates());
+    load.run(&names, WARM_UP);
+    let before = cpu_time();
+    let counted = allocation_counter::measure(|| load.run(&names, RECORDS / 5));
+    let spent = cpu_time().saturating_sub(before);
+    let records = (RECORDS / 5) as f64;
+    figure("engine.all_aggregates.cpu_ns_per_record", spent.as_secs_f64() * 1e9 / records, "ns");
+    figure("engine.all_aggregates.allocs_per_record", counted.count_total as f64 / records, "1");
+    assert!(load.engine.balances(), "the ledger balances");
+
+    let (size, slide) = (Span::from_secs(10), Span::from_secs(1));
+    other_windows("sliding10", WindowKind::Sliding { size, slide, offset_ms: 0 }, &names);
+    other_windows(
+        "session",
+        WindowKind::Session { gap: Span::from_secs(30), max_length: Some(Span::from_secs(60)) },
+        &names,
+    );
+}
+
+/// The same load on other windows: ten panes to each record; sessions that never pause
+/// and are a minute long.
+fn other_windows(name: &str, kind: WindowKind, names: &[String]) {
+    let mut load = Load::new(pipeline::of(kind));
+    load.run(names, WARM_UP);
+    let before = cpu_time();
+    load.run(names, OTHER_RECORDS);
+    let spent = cpu_time().saturating_sub(before);
+    let per_record = |total: f64| total / OTHER_RECORDS as f64;
+    figure(&format!("engine.{name}.cpu_ns_per_record"), per_record(spent.as_secs_f64() * 1e9), "ns");
+    let counted = allocation_counter::measure(|| load.run(names, OTHER_RECORDS));
+    figure(&format!("engine.{name}.allocs_per_record"), per_record(counted.count_total as f64), "1");
+    assert!(load.engine.balances(), "the ledger balances");
 }
 
 struct Load {
@@ -74,6 +103,14 @@ struct Load {
 }
 
 impl Load {
+    fn new(pipeline: PipelineSpec) -> Load {
+        let engine = Engine::new(pipeline);
+        let mut load = Load { engine, noise: noise(), page: Vec::new(), sent: 0, device: 0, drawn: 0 };
+        load.engine.handle(now(0), Event::InputLive(true));
+        load.engine.handle(now(0), Event::UplinkUp);
+        load
+    }
+
     fn run(&mut self, names: &[String], records: u64) {
         let field = self.engine.field(0, "value").unwrap();
         for _ in 0..records {

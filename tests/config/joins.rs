@@ -14,7 +14,7 @@ topic = "climate/{device}"
 time = { source = "receive" }
 windows = [
   { name = "1m", size = "1m" }, { name = "2m", size = "2m" }, { name = "mean", size = "1m" },
-  { name = "s", gap = "1m" }, { name = "slide", size = "1m", slide = "20s" },
+  { name = "day", calendar = "day" }, { name = "s", gap = "1m" }, { name = "slide", size = "1m", slide = "20s" },
 ]
 [[streams]]
 name = "power"
@@ -22,7 +22,7 @@ topic = "power/{device}"
 time = { source = "receive" }
 windows = [
   { name = "1m", size = "1m", lateness = "5m" }, { name = "late", size = "1m", offset = "10s" },
-  { name = "slide", size = "1m", slide = "30s" },
+  { name = "slide", size = "1m", slide = "30s" }, { name = "day", calendar = "day", zone = "Europe/Berlin" },
 ]
 [[streams]]
 name = "join"
@@ -84,6 +84,8 @@ fn every_way_to_be_wrong_is_named_with_its_place_and_a_hint() {
         (two("climate/1m", "power/late"), "joins[0].windows[1]", "another `offset`"),
         (two("climate/slide", "power/slide"), "joins[0].windows[1]", "another `slide`"),
         (two("climate/1m", "power/slide"), "joins[0].windows[1]", "another `slide`"),
+        (two("climate/day", "power/day"), "joins[0].windows[1]", "another `zone`"),
+        (two("climate/day", "power/1m"), "joins[0].windows[1]", "another `calendar`"),
         (two("climate/s", "power/1m"), "joins[0].windows[0]", "is a session"),
         ("name = \"j\"\nwindows = [\"climate/1m\"]".to_owned(), "joins[0].windows", "2 to 8"),
         (two("climate/1m", "power/1m") + "\nmode = \"left\"", "joins[0].mode", "\"inner\" or \"outer\""),

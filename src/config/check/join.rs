@@ -169,16 +169,27 @@ fn difference(a: &WindowSpec, b: &WindowSpec) -> Option<&'static str> {
     if a.kind == b.kind {
         return None;
     }
-    let parts = |kind: WindowKind| match kind {
+    let differences = match (a.kind, b.kind) {
+        (
+            WindowKind::Calendar { unit, zone, offset },
+            WindowKind::Calendar { unit: other_unit, zone: other_zone, offset: other_offset },
+        ) => [("calendar", unit != other_unit), ("zone", zone != other_zone), ("offset", offset != other_offset)],
+        (WindowKind::Calendar { .. }, _) | (_, WindowKind::Calendar { .. }) => [("calendar", true); 3],
+        (a, b) => {
+            // A session was reported where it stands.
+            let ((size, slide, offset), (other_size, other_slide, other_offset)) = (borders(a)?, borders(b)?);
+            [("size", size != other_size), ("slide", slide != other_slide), ("offset", offset != other_offset)]
+        }
+    };
+    differences.into_iter().find_map(|(key, differs)| differs.then_some(key))
+}
+
+fn borders(kind: WindowKind) -> Option<(Span, Option<Span>, i64)> {
+    match kind {
         WindowKind::Tumbling { size, offset_ms } => Some((size, None, offset_ms)),
         WindowKind::Sliding { size, slide, offset_ms } => Some((size, Some(slide), offset_ms)),
-        WindowKind::Session { .. } => None,
-    };
-    // A session was reported where it stands.
-    let ((size_a, slide_a, offset_a), (size_b, slide_b, offset_b)) = (parts(a.kind)?, parts(b.kind)?);
-    [(size_a != size_b, "size"), (slide_a != slide_b, "slide"), (offset_a != offset_b, "offset")]
-        .into_iter()
-        .find_map(|(differs, key)| differs.then_some(key))
+        WindowKind::Session { .. } | WindowKind::Calendar { .. } => None,
+    }
 }
 
 fn interval_join(table: &Table<'_>, streams: Option<&[StreamSpec]>, report: &mut Report) -> Option<JoinKind> {

@@ -1,10 +1,9 @@
 //! Outbox rows to what goes over the wire: the uplink contract.
 //!
-//! Topic `PREFIX/GATEWAY/data/LANE`. `id = gateway/stream/window/key/start_ms`,
+//! Topic `PREFIX/GATEWAY/data/LANE`. `id = gateway/stream/window/key/time`,
 //! each part percent-encoded outside `[A-Za-z0-9._~-]`. What the records look like
 //! is in `record.rs`, once; an encoding is one arm in [`Envelope::payload`].
 
-mod join;
 mod record;
 
 use crate::model::ids::push_escaped;
@@ -96,7 +95,7 @@ pub fn record_json(gateway: &str, seq: u64, row: &Row<'_>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::aggregate::Kind;
+    use crate::engine::aggregate::{Finished, Kind};
     use crate::engine::outbox::row::{self, PaneKind, PaneRow};
     use crate::model::record::TimeSource;
     use crate::model::time::{ClockQuality, EventTime};
@@ -108,6 +107,7 @@ mod tests {
             key: "a/b",
             start: EventTime::from_millis(-10_000),
             end: EventTime::from_millis(0),
+            opened: EventTime::from_millis(-10_000),
             pane: PaneKind::OnTime,
             revision: 3,
             watermark: None,
@@ -117,8 +117,10 @@ mod tests {
             partial: true,
         };
         let mut bytes = Vec::new();
-        let fields = [("t", [2.0, 0.1, f64::NAN].into_iter())];
+        let results = [Finished::Number(2.0), Finished::Number(0.1), Finished::None].map(|result| (result, false));
+        let fields = [("t", results.into_iter())];
         row::write_pane(&mut bytes, &row, &[], &[Kind::Count, Kind::Sum, Kind::Max], 1, fields.into_iter());
+        row::write_accumulators(&mut bytes, false, core::iter::empty());
         bytes
     }
 

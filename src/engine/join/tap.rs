@@ -105,7 +105,7 @@ impl Taps {
 
     /// A pane was queued as `stored`.
     pub(in crate::engine) fn note_pane(&mut self, window: u8, row: &PaneRow<'_>, stored: &[u8]) {
-        if self.wants.windows >> window & 1 == 0 {
+        if self.wants.windows >> window & 1 == 0 || row.pane == PaneKind::Delta {
             return;
         }
         let key = append(&mut self.bytes, row.key.as_bytes());
@@ -117,15 +117,18 @@ impl Taps {
 
     /// A record was accepted, under these watermarks of its device and its group.
     pub(in crate::engine) fn note_record(&mut self, record: &Record<'_>, before: [Watermark; 2], fields: &FieldTable) {
-        if record.values.is_empty() {
+        if record.values.is_empty() && record.states.is_empty() {
             // A mark, and no reading.
             return;
         }
         let device = append(&mut self.bytes, record.device.as_bytes());
         let group = append(&mut self.bytes, record.group.as_bytes());
         let begin = self.bytes.len();
+        let text = |state| fields.states().text(state);
         let name = |field| fields.name(field).expect("a record's fields come from this table").as_str();
-        write_values(&mut self.bytes, record.values.iter().map(|(field, value)| (name(*field), *value)));
+        let numbers = record.values.iter().map(|(field, value)| (name(*field), *value));
+        let states = record.states.iter().map(|(field, state)| (name(*field), text(*state)));
+        write_values(&mut self.bytes, numbers, states);
         let values = begin..self.bytes.len();
         self.records.push(RecordNote { at: record.at, source: record.source, before, device, group, values });
     }

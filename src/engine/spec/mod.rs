@@ -60,6 +60,8 @@ pub struct StreamSpec {
     pub group: Option<DeviceTemplate>,
     /// How a payload becomes values.
     pub format: FormatSpec,
+    /// Those of the named fields that are states: text, bools or integers, instead of numbers.
+    pub states: Vec<Name>,
     /// Where the event time comes from.
     pub time: TimeSpec,
     /// Watermark and idleness.
@@ -92,6 +94,13 @@ impl PipelineSpec {
     }
 }
 
+impl PipelineSpec {
+    /// A watermark follows the gateway's clock.
+    pub(super) fn follows_clock(&self) -> bool {
+        self.streams.iter().any(|stream| matches!(stream.watermark.strategy, Strategy::Processing { .. }))
+    }
+}
+
 impl StreamSpec {
     /// JSON, receive time, no disorder, nobody ever idle, nothing checked, no windows.
     pub fn new(name: Name, topic: TopicPattern, device: DeviceTemplate) -> StreamSpec {
@@ -101,6 +110,7 @@ impl StreamSpec {
             device,
             group: None,
             format: FormatSpec::Json(FieldsSpec::All),
+            states: Vec::new(),
             time: TimeSpec::Receive,
             watermark: WatermarkSpec::bounded(Span::ZERO),
             on_idle: OnIdle::Hold,

@@ -14,13 +14,14 @@
 mod interval;
 mod window;
 
+use crate::engine::Engine;
 use crate::engine::snapshot::Extent;
 use crate::engine::spec::{JoinKind, JoinSpec, KeySpec, WindowRef};
 use crate::engine::stream::Stream;
 use crate::engine::timers::LiveTime;
 use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_u64};
 use crate::model::ids::Name;
-use crate::model::time::Span;
+use crate::model::time::{Now, Span};
 
 use super::{Join, Joins, Scene};
 use super::{interval_join, window_join};
@@ -114,6 +115,25 @@ impl Joins {
             }
         }
         changed
+    }
+}
+
+impl Engine {
+    /// The joins of today, with what they had before. True when anything differs.
+    pub(in crate::engine) fn fit_joins(&mut self, now: Now) -> bool {
+        let joins = Joins::new(&self.spec.joins, &self.streams);
+        let joins = joins.expect("config has looked for the streams and windows of joins");
+        let old = core::mem::replace(&mut self.joins, joins);
+        let mut scene = Scene {
+            now,
+            live: LiveTime::default(),
+            outbox: &mut self.outbox,
+            uplink_up: false,
+            streams: &self.streams,
+            partial_before: self.partial_before,
+            ended: false,
+        };
+        self.joins.take_over(old, &mut scene)
     }
 }
 

@@ -2,10 +2,11 @@
 //! stored with the row, so that a record outlives the configuration that made it.
 //!
 //! ```text
-//! pane: 0 | stream | window | key | start | size | pane kind | flags | revision |
-//!       watermark? | count | replaced n, starts | aggregates n, tags | fields n, (name, n × f64)
+//! pane: 0 | stream | window | key | start | size | opened after | pane kind | flags | revision |
+//!       watermark? | count | replaced n, times | aggregates n, tags | fields n, (name, n × result) |
+//!       0, or 1 and n × n accumulators
 //! late: 1 | stream | window | key | event | received | reason | flags | lag |
-//!       fields n, (name, f64)
+//!       fields n, (name, f64) | states n, (name, text)
 //! gap:  2 | first seq | records | oldest ms | newest ms
 //! alarm:3 | at | code | text
 //! join: 4 | join | key | start | size | join pane | flags | revision | watermark? | sides n,
@@ -19,15 +20,17 @@ mod join;
 mod late;
 mod notice;
 mod pane;
+mod results;
 
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, WallTime};
 
 pub use join::{JoinPane, JoinRow, JoinSides, PairRow, write_join, write_pair};
-pub use late::{LateReason, LateRow, RawValues, check_values, write_late, write_values};
+pub use late::{LateReason, LateRow, RawValue, RawValues, check_values, write_late, write_values};
 pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
-pub use pane::{FieldResults, PaneKind, PaneRow, PaneValues, write_pane};
+pub use pane::{PaneKind, PaneRow, PaneValues, write_accumulators, write_pane};
+pub use results::{FieldResults, StoredNumbers, StoredResult, StoredValue};
 
 /// Any row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +60,7 @@ const FLAG_RECEIVE_TIME: u8 = 1;
 const FLAG_PARTIAL: u8 = 2;
 const FLAG_UNSYNCED: u8 = 4;
 const FLAG_SUSPECT: u8 = 8;
+const FLAG_APPROXIMATE: u8 = 16;
 
 /// Reads any row.
 ///

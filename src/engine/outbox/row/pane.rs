@@ -1,8 +1,9 @@
 //! One emission of one window.
 
-use super::{FLAG_PARTIAL, Row, TAG_PANE, flags, quality_of, source_of};
-use crate::engine::aggregate::Kind;
-use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_str, put_time, put_u64};
+use super::results::{FieldResults, write_approximate, write_result};
+use super::{FLAG_APPROXIMATE, FLAG_PARTIAL, Row, TAG_PANE, flags, quality_of, source_of};
+use crate::engine::aggregate::{Accumulator, Finished, Kind};
+use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, Span};
 
@@ -19,6 +20,9 @@ pub enum PaneKind {
     Early,
     /// The window's state goes: nothing more will come.
     Final,
+    /// No pane, but what came for a window after it was over: adds to its result, and
+    /// has no revision.
+    Delta,
 }
 
 /// One emission of one window.
@@ -34,6 +38,8 @@ pub struct PaneRow<'a> {
     pub start: EventTime,
     /// First time after it.
     pub end: EventTime,
+    /// The time in its id: that of the record that opened a session, otherwise the start.
+    pub opened: EventTime,
     /// Why now.
     pub pane: PaneKind,
     /// Counts the emissions of this window from 0.
@@ -56,13 +62,15 @@ pub struct PaneValues<'a> {
     replaced: u64,
     replaces: &'a [u8],
     kinds: &'a [u8],
+    approximate: bool,
     fields: u64,
     bytes: &'a [u8],
+    mergeable: Option<&'a [u8]>,
 }
 
-/// Appends a pane. `values`: one `f64` per field and aggregate, NaN where there
-/// is no result.
-pub fn write_pane<'n, V: Iterator<Item = f64>>(
+/// Appends a pane. `fields`: one result per field and aggregate, and whether it is
+/// approximate.
+pub fn write_pane<'n, V: Iterator<Item = (Finished<'n>, bool)>>(
     out: &mut Vec<u8>,
     row: &PaneRow<'_>,
     replaces: &[EventTime],
@@ -76,7 +84,9 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
     put_str(out, row.key);
     put_i64(out, row.start.as_millis());
     put_u64(out, row.start.lag_behind(row.end).as_millis());
+    put_u64(out, row.start.lag_behind(row.opened).as_millis());
     out.push(row.pane as u8);
+    let flags_at = out.len();
     out.push(flags(row.source, row.quality, row.partial));
     put_u64(out, u64::from(row.revision));
     put_time(out, row.watermark);
@@ -90,9 +100,21 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
     put_u64(out, u64::from(field_count));
     for (name, values) in fields {
         put_str(out, name);
-        for value in values {
-            put_f64(out, value);
+        for (result, approximate) in values {
+            if approximate {
+                out[flags_at] |= FLAG_APPROXIMATE;
+                write_approximate(out);
+            }
+            write_result(out, &result);
         }
+    }
+}
+
+/// Appends the accumulators behind the results, field by field, if they are `wanted`.
+pub fn write_accumulators<'a>(out: &mut Vec<u8>, wanted: bool, fields: impl Iterator<Item = &'a [Accumulator]>) {
+    out.push(u8::from(wanted));
+    if wanted {
+        fields.flatten().for_each(|accumulator| accumulator.write(out));
     }
 }
 
@@ -101,6 +123,7 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
     let (stream, window, key) = (reader.str()?, reader.str()?, reader.str()?);
     let start = EventTime::from_millis(reader.i64()?);
     let end = start + Span::from_millis(reader.u64()?);
+    let opened = start + Span::from_millis(reader.u64()?);
     let pane = *PaneKind::ALL.get(usize::from(reader.u8()?)).ok_or(Damaged)?;
     let flags = reader.u8()?;
     let row = PaneRow {
@@ -109,6 +132,7 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
         key,
         start,
         end,
+        opened,
         pane,
         revision: reader.uint()?,
         watermark: reader.time()?,
@@ -123,17 +147,21 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
         reader.i64()?;
     }
     let kinds = reader.bytes()?;
-    let values = PaneValues { replaced, replaces: starts, kinds, fields: reader.u64()?, bytes: reader.rest() };
+    let approximate = flags & FLAG_APPROXIMATE != 0;
+    let fields = reader.u64()?;
+    let bytes = reader.rest();
+    let mut values = PaneValues { replaced, replaces: starts, kinds, approximate, fields, bytes, mergeable: None };
     // Walk once, so that holding the row is the proof that it can be read.
-    let mut walk = Reader::new(values.bytes);
     for _ in 0..values.fields {
-        walk.str()?;
-        for _ in kinds {
-            walk.f64()?;
-        }
+        reader.str()?;
+        FieldResults::read(kinds, reader)?;
     }
-    if kinds.iter().any(|tag| Kind::from_tag(*tag).is_none()) {
-        return Err(Damaged);
+    let kinds = kinds.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged)).collect::<Result<Vec<_>, _>>()?;
+    if reader.u8()? == 1 {
+        values.mergeable = Some(reader.rest());
+        for _ in 0..values.fields {
+            kinds.iter().try_for_each(|kind| kind.read(reader).map(|_| ()))?;
+        }
     }
     Ok(Row::Pane(row, values))
 }
@@ -142,6 +170,11 @@ impl<'a> PaneValues<'a> {
     /// Number of fields.
     pub fn len(self) -> usize {
         usize::try_from(self.fields).unwrap_or(usize::MAX)
+    }
+
+    /// True when a result is not what its aggregate promises.
+    pub fn is_approximate(self) -> bool {
+        self.approximate
     }
 
     /// True without any field.
@@ -155,48 +188,36 @@ impl<'a> PaneValues<'a> {
         (0..self.replaced).map_while(move |_| reader.i64().ok().map(EventTime::from_millis))
     }
 
-    /// Each field with its results; `None` where there is none.
+    /// Whether the accumulators are there too: where late records are added to results.
+    pub fn is_mergeable(self) -> bool {
+        self.mergeable.is_some()
+    }
+
+    /// Each field with its accumulators; none without them.
+    pub fn accumulators(self) -> impl Iterator<Item = (&'a str, Vec<Accumulator>)> {
+        let mut reader = self.mergeable.map(Reader::new);
+        self.fields().map_while(move |(name, _)| {
+            let reader = reader.as_mut()?;
+            let kinds = self.kinds.iter().map(|tag| Kind::from_tag(*tag));
+            let read = kinds.map(|kind| kind?.read(reader).ok()).collect::<Option<Vec<_>>>();
+            Some((name, read.expect("checked when the row was read")))
+        })
+    }
+
+    /// Each field with its results.
     pub fn fields(self) -> impl Iterator<Item = (&'a str, FieldResults<'a>)> {
         let mut reader = Reader::new(self.bytes);
         (0..self.fields).map_while(move |_| {
             let name = reader.str().ok()?;
-            let results = FieldResults { kinds: self.kinds, reader };
-            for _ in self.kinds {
-                reader.f64().ok()?;
-            }
-            Some((name, results))
+            Some((name, FieldResults::read(self.kinds, &mut reader).ok()?))
         })
-    }
-}
-
-/// The results of one field, by aggregate.
-#[derive(Clone, Debug)]
-pub struct FieldResults<'a> {
-    kinds: &'a [u8],
-    reader: Reader<'a>,
-}
-
-impl ExactSizeIterator for FieldResults<'_> {}
-
-impl Iterator for FieldResults<'_> {
-    type Item = (Kind, Option<f64>);
-
-    fn next(&mut self) -> Option<(Kind, Option<f64>)> {
-        let (tag, rest) = self.kinds.split_first()?;
-        self.kinds = rest;
-        let kind = Kind::from_tag(*tag).expect("checked when the row was read");
-        let value = self.reader.f64().expect("checked when the row was read");
-        Some((kind, value.is_finite().then_some(value)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.kinds.len(), Some(self.kinds.len()))
     }
 }
 
 impl PaneKind {
     /// Every kind. Append only: the place is the persisted tag.
-    pub const ALL: [PaneKind; 5] = [PaneKind::OnTime, PaneKind::Late, PaneKind::Idle, PaneKind::Early, PaneKind::Final];
+    pub const ALL: [PaneKind; 6] =
+        [PaneKind::OnTime, PaneKind::Late, PaneKind::Idle, PaneKind::Early, PaneKind::Final, PaneKind::Delta];
 
     /// The word used in outputs.
     pub fn as_str(self) -> &'static str {
@@ -206,6 +227,7 @@ impl PaneKind {
             PaneKind::Idle => "idle",
             PaneKind::Early => "early",
             PaneKind::Final => "final",
+            PaneKind::Delta => "delta",
         }
     }
 }

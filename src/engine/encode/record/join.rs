@@ -10,7 +10,9 @@ use crate::engine::outbox::row::{JoinRow, JoinSides, PairRow};
 use crate::model::ids::push_escaped;
 use crate::model::time::EventTime;
 
-use super::record::{PaneResults, RawResults, source_word};
+use super::late::RawResults;
+use super::pane::PaneResults;
+use super::source_word;
 
 #[derive(Serialize)]
 pub(super) struct JoinView<'a> {
