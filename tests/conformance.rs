@@ -154,7 +154,7 @@ fn pipeline(config: &Value, all_idle: AllIdle) -> Result<PipelineSpec, Verdict> 
         Some("sliding") => {
             WindowKind::Sliding { size: span(&window["size_ms"]), slide: span(&window["slide_ms"]), offset_ms }
         }
-        Some("session") => WindowKind::Session { gap: span(&window["gap_ms"]) },
+        Some("session") => WindowKind::Session { gap: span(&window["gap_ms"]), max_length: None },
         _ => return Err(unsupported(&window["type"])),
     };
     let name = |text: &str| Name::new(text).unwrap();

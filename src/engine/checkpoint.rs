@@ -35,7 +35,7 @@ impl Engine {
     }
 
     fn write_page(&self, now: Now, out: &mut Vec<u8>) {
-        let live = self.idle_clock.read(now.proc);
+        let clocks = self.idle_clock.clocks(now.proc);
         out.push(STATE_VERSION);
         put_time(out, self.partial_before);
         self.redelivery.write_changes(out);
@@ -45,14 +45,14 @@ impl Engine {
                 out.push(0);
             } else {
                 out.push(1);
-                write_section(out, stream, Extent::Changes, live);
+                write_section(out, stream, Extent::Changes, clocks);
             }
         }
     }
 
     /// Everything, for a snapshot.
     pub fn snapshot(&self, now: Now) -> Vec<u8> {
-        let live = self.idle_clock.read(now.proc);
+        let clocks = self.idle_clock.clocks(now.proc);
         let mut out = Vec::with_capacity(64 * 1024);
         out.push(STATE_VERSION);
         put_time(&mut out, self.partial_before);
@@ -61,7 +61,7 @@ impl Engine {
         put_u64(&mut out, self.streams.len() as u64);
         for stream in &self.streams {
             write_definition(&mut out, stream);
-            write_section(&mut out, stream, Extent::Whole, live);
+            write_section(&mut out, stream, Extent::Whole, clocks);
         }
         if self.streams.iter().any(|stream| !stream.fences.is_empty()) {
             for stream in &self.streams {

@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::model::ids::DeviceId;
-use crate::model::time::EventTime;
+use crate::model::time::{EventTime, ProcTime};
 
 use super::scope::Common;
 use super::timers::LiveTime;
@@ -52,6 +52,8 @@ pub(super) struct Device {
     pub idle: bool,
     /// When its silence makes it idle; `NEVER` when it is, or can not be.
     pub idle_at: LiveTime,
+    /// Its entry among the panes that are shown by the clock; `NEVER` without one.
+    pub shows_at: ProcTime,
     /// The stream's idle timers hold its one entry.
     pub has_timer: bool,
     /// Changed since the last commit.
@@ -164,6 +166,7 @@ impl DeviceTable {
             lateness: None,
             idle: true,
             idle_at: LiveTime::NEVER,
+            shows_at: ProcTime::NEVER,
             has_timer: false,
             dirty: false,
             due: EventTime::MAX,

@@ -2,11 +2,11 @@
 
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
-use crate::model::time::{EventTime, Now, Span};
+use crate::model::time::{EventTime, Now, ProcTime, Span};
 
 use super::aggregate::{Accumulator, Finish, Finished};
 use super::fields::FieldTable;
-use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_late, write_pane};
+use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_accumulators, write_late, write_pane};
 use super::outbox::{LaneKind, Outbox};
 use super::spec::{StreamSpec, WindowKind, WindowSpec};
 use super::watermark::Watermark;
@@ -41,6 +41,7 @@ pub(super) fn emit_pane(
 ) {
     let spec = &stream.windows[usize::from(pane.window)];
     let lane = match kind {
+        PaneKind::Delta => LaneKind::Late,
         _ if !out.uplink_up => LaneKind::Backlog,
         PaneKind::OnTime | PaneKind::Idle | PaneKind::Early => LaneKind::Live,
         PaneKind::Late | PaneKind::Final => LaneKind::Update,
@@ -51,6 +52,7 @@ pub(super) fn emit_pane(
         key: device,
         start: pane.start,
         end: pane.end,
+        opened: pane.opened,
         pane: kind,
         revision: pane.revision,
         watermark: watermark.time(),
@@ -68,13 +70,16 @@ pub(super) fn emit_pane(
     };
     let of_field = |field| shown.field(field, width).iter().map(|accumulator| result(accumulator, &finish));
     let results = shown.fields().map(|field| (name_of(fields, field), of_field(field)));
+    let mergeable = spec.late.is_backfill() || kind == PaneKind::Delta;
     out.outbox.push(lane, |bytes| {
         write_pane(bytes, &row, &shown.replaces, &spec.aggregates.kinds, shown.present.count_ones(), results);
+        write_accumulators(bytes, mergeable, shown.fields().map(|field| shown.field(field, width)));
     });
     if !out.repeat_revisions {
         pane.revision = pane.revision.saturating_add(1);
     }
     pane.unseen = false;
+    pane.show_at = ProcTime::NEVER;
 }
 
 /// Emits a record that no window took. `window`: the one that was asked.
@@ -107,7 +112,7 @@ pub(super) fn emit_late(
 /// with its last reading, and so does what is only a look.
 fn holds_until(pane: &Pane, spec: &WindowSpec, watermark: Watermark) -> Option<EventTime> {
     let has_end = match spec.kind {
-        WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } => true,
+        WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } | WindowKind::Calendar { .. } => true,
         WindowKind::Session { .. } => false,
     };
     (has_end && watermark.has_passed(pane.end)).then_some(pane.end)

@@ -91,6 +91,11 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
             }
             if watermark.has_expired(end, spec.lateness) {
+                // Nothing more will come; an update that waits goes now or never.
+                let last = if spec.final_pane { Some(PaneKind::Final) } else { pane.unseen.then_some(PaneKind::Late) };
+                if let Some(kind) = last {
+                    emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
+                }
                 let pane = panes.remove(index);
                 self.retire(out, slot, pane);
             } else {
@@ -102,6 +107,7 @@ impl Stream {
         self.changes.ledger = true;
         self.touch(slot);
         self.set_due(slot, next_due);
+        self.refresh_show(slot);
     }
 
     fn retire(&mut self, out: &mut Emit<'_>, slot: u32, pane: Pane) {
@@ -122,6 +128,7 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Idle, watermark);
             }
         }
+        self.refresh_show(slot);
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //!
 //! Per stream: `received = rejected + duplicate + future + ignored + accepted`.
 //! Per window of the stream: `accepted = open + on_time + late_update +
-//! side_output + dropped + no_window`. The unit is the record; a message that cannot be
+//! side_output + backfilled + dropped + no_window`. The unit is the record; a message that cannot be
 //! decoded counts as one.
 
 use crate::model::record::RejectReason;
@@ -48,6 +48,8 @@ pub struct WindowLedger {
     pub late_update: u64,
     /// Beyond allowed lateness, or beyond a bound on open windows: published raw.
     pub side_output: u64,
+    /// Beyond allowed lateness with `late = "backfill"`: in a delta, emitted or pending.
+    pub backfilled: u64,
     /// Beyond allowed lateness with `late = "drop"`.
     pub dropped: u64,
     /// Between two windows: the slide is larger than the size.
@@ -115,14 +117,22 @@ impl StreamLedger {
 impl WindowLedger {
     /// True when every accepted record is in exactly one place.
     pub fn balances(&self) -> bool {
-        let settled = self.on_time + self.late_update + self.side_output + self.dropped + self.no_window;
+        let late = self.side_output + self.backfilled + self.dropped;
+        let settled = self.on_time + self.late_update + late + self.no_window;
         self.accepted == self.open + settled
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        for count in
-            [self.accepted, self.open, self.on_time, self.late_update, self.side_output, self.dropped, self.no_window]
-        {
+        for count in [
+            self.accepted,
+            self.open,
+            self.on_time,
+            self.late_update,
+            self.side_output,
+            self.backfilled,
+            self.dropped,
+            self.no_window,
+        ] {
             put_u64(out, count);
         }
     }
@@ -134,6 +144,7 @@ impl WindowLedger {
             on_time: reader.u64()?,
             late_update: reader.u64()?,
             side_output: reader.u64()?,
+            backfilled: reader.u64()?,
             dropped: reader.u64()?,
             no_window: reader.u64()?,
         })

@@ -4,6 +4,7 @@
 mod add;
 mod advance;
 pub mod aggregate;
+mod backfill;
 mod checkpoint;
 pub mod commit_policy;
 pub mod decode;
@@ -25,6 +26,7 @@ pub mod replay;
 mod restore;
 pub mod ring;
 mod scope;
+mod shows;
 pub mod snapshot;
 pub mod spec;
 pub mod states;
@@ -53,7 +55,7 @@ use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
 use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
-use self::timers::IdleClock;
+use self::timers::{IdleClock, LiveTime};
 
 /// All state of the agent that matters, and every rule about it. Single-owner,
 /// deterministic: the same inputs at the same times give the same steps, byte
@@ -175,17 +177,40 @@ impl Engine {
         self.outbox.handle_ack(batch);
     }
 
-    /// Moves the watermarks that follow the clock, and turns devices idle whose deadline
-    /// has come. Calling early is harmless.
+    /// Does what time alone has brought: watermarks that follow the clock move, devices
+    /// fall idle, panes are shown, deltas go. Calling early is harmless.
     fn handle_deadlines(&mut self, now: Now) {
         if self.follows_clock {
             self.handle_clock(now);
         }
         let live = self.idle_clock.read(now.proc);
         for index in 0..self.streams.len() {
-            if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
-                let (stream, mut out, _) = self.parts(index, now);
-                stream.handle_idle(&mut out, live);
+            let stream = &self.streams[index];
+            if stream.timers.earliest().is_some_and(|at| at <= live)
+                || stream.next_by_clock().is_some_and(|at| at <= now.proc)
+            {
+                self.handle_deadlines_of(index, now, live);
+            }
+        }
+    }
+
+    /// In the order of the deadlines, also when several are past.
+    fn handle_deadlines_of(&mut self, index: usize, now: Now, live: LiveTime) {
+        loop {
+            let stream = &self.streams[index];
+            let idle = stream.timers.earliest().filter(|at| *at <= live);
+            let clock = stream.next_by_clock().filter(|at| *at <= now.proc);
+            // Due while the idle clock stands still: it was due when it stopped.
+            let idle_at = idle.map(|at| self.idle_clock.proc_time_of(at).unwrap_or_default());
+            let (stream, mut out, _) = self.parts(index, now);
+            match (idle, clock) {
+                (None, None) => return,
+                (Some(live), clock) if clock.is_none_or(|at| idle_at <= Some(at)) => stream.handle_idle(&mut out, live),
+                (Some(_), None) => unreachable!("taken by the arm above"),
+                (Some(_) | None, Some(at)) => {
+                    stream.show_due(&mut out, at);
+                    stream.emit_due_deltas(&mut out, at);
+                }
             }
         }
     }
@@ -202,9 +227,9 @@ impl Engine {
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
         let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min();
-        let idle = idle.and_then(|earliest| self.idle_clock.proc_time_of(earliest));
+        let idle = idle.and_then(|at| self.idle_clock.proc_time_of(at));
         let clock = self.seen.and_then(|now| self.streams.iter().filter_map(|stream| stream.clock_deadline(now)).min());
-        idle.into_iter().chain(clock).min()
+        self.streams.iter().filter_map(Stream::next_by_clock).chain(idle).chain(clock).min()
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {

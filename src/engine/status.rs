@@ -51,7 +51,8 @@ pub struct StreamStatus {
     pub bound_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
-    /// Window by window: `accepted = open + on_time + late_update + side_output + dropped + no_window`.
+    /// Window by window: `accepted = open + on_time + late_update + side_output +
+    /// backfilled + dropped + no_window`.
     pub windows: Vec<WindowStatus>,
 }
 
@@ -97,6 +98,8 @@ pub struct WindowStatus {
     pub late_update: u64,
     #[expect(missing_docs, reason = "see WindowLedger")]
     pub side_output: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub backfilled: u64,
     #[expect(missing_docs, reason = "see WindowLedger")]
     pub dropped: u64,
     #[expect(missing_docs, reason = "see WindowLedger")]
@@ -225,6 +228,7 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         on_time: books.on_time,
         late_update: books.late_update,
         side_output: books.side_output,
+        backfilled: books.backfilled,
         dropped: books.dropped,
         no_window: books.no_window,
     });

@@ -4,11 +4,14 @@
 //! the conformance corpus): a record meets its windows under the watermark as it
 //! was before the record; then the watermark moves, and what it passes fires.
 
+use std::collections::BTreeSet;
+
 use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{ClockQuality, EventTime, Now, Span};
+use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
 use super::aggregate::Accumulator;
+use super::backfill::Backfill;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
@@ -21,6 +24,7 @@ use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
+use super::window::calendar::Calendar;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -41,6 +45,11 @@ pub(super) struct Stream {
     /// Each device is in a group, by its label.
     pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
+    /// Devices with panes that are shown by the clock; see `shows.rs`.
+    pub(super) shows: BTreeSet<(ProcTime, u32)>,
+    pub(super) backfill: Backfill,
+    /// Of the calendar windows, by window.
+    pub(super) calendars: Vec<Option<Calendar>>,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
     pub(super) open_panes: usize,
@@ -91,6 +100,9 @@ impl Stream {
             common: Common::default(),
             has_groups: groups::are_used(&spec),
             timers: IdleTimers::default(),
+            shows: BTreeSet::new(),
+            backfill: Backfill::default(),
+            calendars: calendars_of(&spec),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
             open_panes: 0,
@@ -132,6 +144,29 @@ impl Stream {
             if !device.panes.is_empty() {
                 self.touch(slot);
             }
+        }
+        let Backfill { bursts, changed, .. } = &mut self.backfill;
+        for (key, burst) in bursts {
+            for delta in &mut burst.deltas {
+                delta.partial = true;
+                delta.dirty = true;
+            }
+            changed.insert(*key);
+        }
+    }
+
+    /// The calendar of a window of that kind.
+    pub(super) fn calendar(&self, window: usize) -> &Calendar {
+        self.calendars[window].as_ref().expect("made with the spec")
+    }
+
+    /// When the clock alone next emits something of this stream, idleness aside.
+    #[inline]
+    pub(super) fn next_by_clock(&self) -> Option<ProcTime> {
+        let show = self.shows.first().map(|(at, _)| *at);
+        match (show, self.backfill.earliest()) {
+            (Some(show), Some(delta)) => Some(show.min(delta)),
+            (show, delta) => show.or(delta),
         }
     }
 
@@ -221,6 +256,7 @@ impl Stream {
         if self.spec.watermark.scope != Scope::Device {
             self.fire_all(out);
         }
+        self.emit_all_deltas(out);
     }
 
     pub(super) fn all_slots(&self) -> impl Iterator<Item = u32> + use<> {
@@ -267,6 +303,7 @@ impl Stream {
                 pane.dirty = false;
             }
         }
+        self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
         self.changes.states_from = self.fields.states().texts().len();
@@ -276,6 +313,14 @@ impl Stream {
 
     /// True when a commit would write nothing.
     pub(super) fn is_committed(&self) -> bool {
-        !self.changes.ledger && self.changes.devices.is_empty() && self.changes.removed.is_empty()
+        !self.changes.ledger
+            && self.changes.devices.is_empty()
+            && self.changes.removed.is_empty()
+            && self.backfill.changed.is_empty()
     }
+}
+
+/// What the calendar windows of a stream go by.
+pub(super) fn calendars_of(spec: &StreamSpec) -> Vec<Option<Calendar>> {
+    spec.windows.iter().map(|window| window.kind.calendar()).collect()
 }

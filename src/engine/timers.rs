@@ -36,6 +36,15 @@ impl LiveTime {
     }
 }
 
+/// Both clocks that deadlines are kept in, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clocks {
+    /// Runs while silence means something.
+    pub live: LiveTime,
+    /// Runs always.
+    pub proc: ProcTime,
+}
+
 /// Maps monotonic time to live time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IdleClock {
@@ -61,6 +70,11 @@ impl IdleClock {
     pub(super) fn read(&self, now: ProcTime) -> LiveTime {
         let running = self.running_since.map_or(0, |since| now.since(since).as_millis());
         LiveTime(self.live_before + running)
+    }
+
+    /// Both clocks at `now`.
+    pub(super) fn clocks(&self, now: ProcTime) -> Clocks {
+        Clocks { live: self.read(now), proc: now }
     }
 
     /// When live time will reach `at`; `None` while the clock stands still.

@@ -8,8 +8,9 @@
 //! - `seq` has no holes per (gw, epoch, lane), other than those a gap record
 //!   stands for.
 //!
-//! Memory grows with the end state; a real consumer has a database here. What
-//! is not done: adding deltas to their panes (they are listed beside them).
+//! Deltas stand beside their panes; [`Receiver::merged`] adds them up, each once.
+//!
+//! Memory grows with the end state; a real consumer has a database here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,10 @@ use serde_json::{Map, Value};
 
 use self::seen::Seen;
 
+mod merged;
 mod seen;
+
+pub use merged::Merged;
 
 /// The version of the contract that is understood here.
 pub const VERSION: u64 = 1;
@@ -29,6 +33,8 @@ pub struct Receiver {
     panes: BTreeMap<String, Pane>,
     dead: BTreeSet<String>,
     others: BTreeMap<OnceKey, Value>,
+    /// By id, those among the others that are deltas of it.
+    deltas: BTreeMap<String, BTreeSet<OnceKey>>,
     lanes: BTreeMap<LaneKey, Seen>,
     counts: Counts,
 }
@@ -186,7 +192,13 @@ impl Receiver {
                 let pane = Pane { epoch: lane.epoch, rev: head.rev.unwrap_or(0), record: record.clone() };
                 self.upsert(id, pane)
             }
-            (kind, _) => self.once(OnceKey { kind, lane: lane.clone(), seq: head.seq }, &record),
+            (kind, id) => {
+                let key = OnceKey { kind, lane: lane.clone(), seq: head.seq };
+                if let (Kind::Delta, Some(id)) = (kind, id) {
+                    self.deltas.entry(id).or_default().insert(key.clone());
+                }
+                self.once(key, &record)
+            }
         };
         match effect {
             Effect::Repeat => self.counts.repeats += 1,

@@ -51,6 +51,9 @@ pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// `Pane::cost`. Beyond it a record that needs another window goes to lane `late` as
 /// `too_many_windows`, and a field that is new to its window is left out.
 pub const OPEN_COST_MAX: usize = 6 * 1024 * 1024;
+/// Windows of one device and definition that late records are gathered for. Beyond it
+/// what was gathered is emitted, so that only the number of rows grows.
+pub const BACKFILL_WINDOWS_MAX: usize = 256;
 /// Sketches and ordered points grow only while all open windows together take less than
 /// this, so that they never keep a window from being opened. Beyond it they go on with
 /// what they have, and say that they are approximate where that makes a difference.

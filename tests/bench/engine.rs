@@ -20,15 +20,17 @@ use std::collections::HashMap;
 
 use process::{cpu_time, figure};
 use tidegate::engine::Engine;
-use tidegate::engine::spec::PipelineSpec;
+use tidegate::engine::spec::{PipelineSpec, WindowKind};
 use tidegate::engine::step::Event;
 use tidegate::model::record::Record;
 use tidegate::model::rng::Rng;
-use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
+use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
 
 const DEVICES: usize = 1_000;
 const WARM_UP: u64 = 500_000;
 const RECORDS: u64 = 5_000_000;
+/// Of each of the other kinds of windows.
+const OTHER_RECORDS: u64 = 1_000_000;
 const EPOCH_MS: i64 = 1_760_000_000_000;
 
 fn main() {
@@ -64,6 +66,29 @@ fn main() {
     figure("engine.all_aggregates.cpu_ns_per_record", spent.as_secs_f64() * 1e9 / records, "ns");
     figure("engine.all_aggregates.allocs_per_record", counted.count_total as f64 / records, "1");
     assert!(load.engine.balances(), "the ledger balances");
+
+    let (size, slide) = (Span::from_secs(10), Span::from_secs(1));
+    other_windows("sliding10", WindowKind::Sliding { size, slide, offset_ms: 0 }, &names);
+    other_windows(
+        "session",
+        WindowKind::Session { gap: Span::from_secs(30), max_length: Some(Span::from_secs(60)) },
+        &names,
+    );
+}
+
+/// The same load on other windows: ten panes to each record; sessions that never pause
+/// and are a minute long.
+fn other_windows(name: &str, kind: WindowKind, names: &[String]) {
+    let mut load = Load::new(pipeline::of(kind));
+    load.run(names, WARM_UP);
+    let before = cpu_time();
+    load.run(names, OTHER_RECORDS);
+    let spent = cpu_time().saturating_sub(before);
+    let per_record = |total: f64| total / OTHER_RECORDS as f64;
+    figure(&format!("engine.{name}.cpu_ns_per_record"), per_record(spent.as_secs_f64() * 1e9), "ns");
+    let counted = allocation_counter::measure(|| load.run(names, OTHER_RECORDS));
+    figure(&format!("engine.{name}.allocs_per_record"), per_record(counted.count_total as f64), "1");
+    assert!(load.engine.balances(), "the ledger balances");
 }
 
 struct Load {
@@ -79,10 +104,11 @@ struct Load {
 
 impl Load {
     fn new(pipeline: PipelineSpec) -> Load {
-        let mut engine = Engine::new(pipeline);
-        engine.handle(now(0), Event::InputLive(true));
-        engine.handle(now(0), Event::UplinkUp);
-        Load { engine, noise: noise(), page: Vec::new(), sent: 0, device: 0, drawn: 0 }
+        let engine = Engine::new(pipeline);
+        let mut load = Load { engine, noise: noise(), page: Vec::new(), sent: 0, device: 0, drawn: 0 };
+        load.engine.handle(now(0), Event::InputLive(true));
+        load.engine.handle(now(0), Event::UplinkUp);
+        load
     }
 
     fn run(&mut self, names: &[String], records: u64) {

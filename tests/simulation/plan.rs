@@ -1,13 +1,12 @@
 //! What the world of one seed is like: its pipeline, its broker, its faults.
 
-use std::collections::BTreeSet;
-
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope, StreamSpec, TimeFallback,
-    TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, LateUpdates, OnIdle, PipelineSpec, Resume, Scope, StreamSpec,
+    TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
+use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
 use tidegate::model::time::{EventTime, Span};
@@ -146,18 +145,14 @@ impl Plan {
         self.spec.outbox_bytes_max < 1 << 20
     }
 
-    /// Stream and window of the sessions.
-    pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
-        let of = |stream: &StreamSpec| {
-            let windows = stream.windows.iter().filter(|window| matches!(window.kind, WindowKind::Session { .. }));
-            windows.map(|window| (stream.name.as_str().into(), window.name.as_str().into())).collect::<Vec<_>>()
+    /// Time alone changes nothing that is persisted: a deadline is what was left of it at
+    /// the last commit.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        let by_clock = |window: &WindowSpec| {
+            window.early.is_some() || window.late.is_backfill() || window.late_updates != LateUpdates::Each
         };
-        self.spec.streams.iter().flat_map(of).collect()
-    }
-
-    /// Silence changes nothing that is persisted.
-    pub(crate) fn never_idle(&self) -> bool {
-        self.spec.streams.iter().all(|stream| stream.watermark.idle_timeout.is_none())
+        let of = |stream: &StreamSpec| stream.watermark.idle_timeout.is_some() || stream.windows.iter().any(by_clock);
+        self.spec.streams.iter().any(of)
     }
 }
 
@@ -216,17 +211,41 @@ fn window(rng: &mut Rng, index: u64) -> WindowSpec {
     let sliding = slide != size;
     let gap = Span::from_millis(pick(rng, &[50, 400, 2_000, 10_000]));
     let kind = if rng.chance(4) {
-        WindowKind::Session { gap }
+        let longest = pick(rng, &[1, 2, 5]) * gap.as_millis() + rng.below(100);
+        WindowKind::Session { gap, max_length: rng.chance(3).then(|| Span::from_millis(longest)) }
     } else if sliding {
         WindowKind::Sliding { size, slide, offset_ms }
+    } else if rng.chance(12) {
+        let zone = Zone::find("UTC").expect("in the database");
+        WindowKind::Calendar { unit: CalendarUnit::Hour, zone, offset: Span::ZERO }
     } else {
         WindowKind::Tumbling { size, offset_ms }
     };
+    let lateness = Span::from_millis(pick(rng, &[0, 300, 2_000, 10_000]));
     WindowSpec {
-        lateness: Span::from_millis(pick(rng, &[0, 300, 2_000, 10_000])),
-        late: if rng.chance(5) { LatePolicy::Drop } else { LatePolicy::SideOutput },
+        lateness,
+        late: late(rng, kind),
+        late_updates: if rng.chance(3) {
+            LateUpdates::Every(Span::from_millis(pick(rng, &[1, 200, 5_000])))
+        } else {
+            LateUpdates::Each
+        },
+        early: rng.chance(4).then(|| Span::from_millis(pick(rng, &[10, 500, 10_000]))),
+        final_pane: rng.chance(4),
         aggregates: Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Mean, Kind::Min, Kind::Max]),
         ..WindowSpec::new(name(&format!("w{index}")), kind)
+    }
+}
+
+fn late(rng: &mut Rng, kind: WindowKind) -> LatePolicy {
+    let backfill = LatePolicy::Backfill {
+        quiet: Span::from_millis(pick(rng, &[20, 500, 3_000])),
+        max_age: Span::from_millis(pick(rng, &[100, 5_000, 30_000])),
+    };
+    match rng.below(6) {
+        0 => LatePolicy::Drop,
+        1 | 2 if !matches!(kind, WindowKind::Session { .. }) => backfill,
+        _ => LatePolicy::SideOutput,
     }
 }
 

@@ -194,13 +194,37 @@ pub static WINDOW: Section = Section {
     title: "[[streams.windows]]",
     keys: &[
         key("name", Required, "unique within the stream"),
-        key("size", Derived("required, but with `gap`"), "windows of this size, up to 366d"),
+        key("size", Derived("required, but with `gap` or `calendar`"), "windows of this size, up to 366d"),
         key("slide", Optional, "sliding windows: a new one begins this often; without it they are tumbling"),
         key("gap", Optional, "session windows: they end after this long without a record; instead of `size`"),
         key("key", Default("device"), "whose records share a window: `device`, `group`, or the whole `stream`"),
-        key("offset", Default("0s"), "shifts the borders; may be negative, less than `size` or `slide`"),
+        key("max_length", Optional, "session windows: none is longer, not below `gap`"),
+        key(
+            "calendar",
+            Optional,
+            "calendar windows: `hour`, `day`, `week` (from Monday) or `month` of a `zone`; instead of `size`",
+        ),
+        key("zone", Derived("`UTC`, with `calendar`"), "whose clock counts: a name of the IANA database"),
+        key(
+            "offset",
+            Default("0s"),
+            "shifts the borders, less than `size` or `slide`, may be negative; `calendar`: by the clock, less than the unit",
+        ),
+        key("early", Optional, "open windows that changed are shown this often at most, as panes `early`"),
         key("lateness", Default("0s"), "how long a window still takes late records, as new revisions"),
-        key("late", Default("side_output"), "records beyond that: `side_output` (sent on as they are) or `drop`"),
+        key(
+            "late_updates",
+            Default("each"),
+            "`each` late record makes a revision, or a table: all within a time make one",
+        ),
+        key("final", Default("false"), "`true`: a window is emitted once more, as pane `final`, when it takes no more"),
+        key(
+            "late",
+            Default("side_output"),
+            "records beyond lateness: `side_output` (sent on as they are), `backfill` (deltas that add to results) or `drop`",
+        ),
+        key("backfill_quiet", Default("5s"), "deltas are sent when nothing that late came for this long"),
+        key("backfill_max_age", Default("60s"), "or when the oldest of them is of this age"),
         key(
             "aggregates",
             Default("count, sum, mean, min, max"),
@@ -216,8 +240,15 @@ pub static WINDOW: Section = Section {
     ],
 };
 
+/// `late_updates` of a window, as a table.
+pub static LATE_UPDATES: Section = Section {
+    title: "streams.windows.late_updates",
+    keys: &[key("every", Required, "a revision comes at most this long after the first late record in it")],
+};
+
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 9] = [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &WINDOW];
+pub static SECTIONS: [&Section; 10] =
+    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &WINDOW, &LATE_UPDATES];
 
 impl Section {
     /// The key of that name.

@@ -8,9 +8,10 @@
 //! page:     version | meta | redelivery changes | outbox log | n × (0 | 1 section)
 //!
 //! meta:       windows that start before this time may lack records
-//! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new states | new slots | shared watermark | newest | lateness? | books |
-//!             removed panes | n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
+//! definition: stream | scope | n × (window | kind | lateness | late | aggregates)
+//! section:    new fields | new states | new slots | shared watermark | newest | lateness? | books | removed panes |
+//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane) |
+//!             n × (slot | window | 0: gone, 1: goes on, 2: new | quiet in | full in | n × delta)
 //! new slot:   device, group or stream | name
 //! ```
 //!
@@ -21,6 +22,7 @@
 //!
 //! [`ProcTime`]: crate::model::time::ProcTime
 
+mod burst;
 mod definition;
 mod pane;
 
@@ -30,12 +32,13 @@ use crate::model::time::{EventTime, Span};
 use super::devices::SlotKind;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::stream::Stream;
-use super::timers::LiveTime;
+use super::timers::{Clocks, LiveTime};
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
 use super::window::pane::Pane;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
+use burst::{read_bursts, write_bursts};
 pub(super) use definition::{Definition, read_definition, write_definition};
 use pane::{read_pane, write_pane};
 
@@ -66,7 +69,7 @@ pub(super) enum Extent {
     Whole,
 }
 
-pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, live: LiveTime) {
+pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, clocks: Clocks) {
     let (fields_from, states_from, devices_from) = match extent {
         Extent::Changes => (stream.changes.fields_from, stream.changes.states_from, stream.changes.devices_from),
         Extent::Whole => (0, 0, 0),
@@ -95,13 +98,14 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
     match extent {
         Extent::Changes => {
             write_removed(out, &stream.changes.removed);
-            write_devices(out, stream, extent, live, stream.changes.devices.iter().copied());
+            write_devices(out, stream, extent, clocks, stream.changes.devices.iter().copied());
         }
         Extent::Whole => {
             write_removed(out, &[]);
-            write_devices(out, stream, extent, live, 0..u32::try_from(stream.devices.len()).expect("bounded"));
+            write_devices(out, stream, extent, clocks, 0..u32::try_from(stream.devices.len()).expect("bounded"));
         }
     }
+    write_bursts(out, stream, extent, clocks.proc);
 }
 
 fn write_names(out: &mut Vec<u8>, names: &[Name]) {
@@ -124,7 +128,7 @@ fn write_devices(
     out: &mut Vec<u8>,
     stream: &Stream,
     extent: Extent,
-    live: LiveTime,
+    clocks: Clocks,
     slots: impl ExactSizeIterator<Item = u32>,
 ) {
     put_u64(out, slots.len() as u64);
@@ -150,12 +154,12 @@ fn write_devices(
             histogram.write(out);
         }
         // 0: no deadline; else what is left, plus one.
-        let left = device.idle_at.remaining(live).as_millis();
+        let left = device.idle_at.remaining(clocks.live).as_millis();
         put_u64(out, if device.idle_at == LiveTime::NEVER { 0 } else { left.saturating_add(1) });
         let shown = |pane: &&Pane| extent == Extent::Whole || pane.dirty;
         put_u64(out, device.panes.iter().filter(shown).count() as u64);
         for pane in device.panes.iter().filter(shown) {
-            write_pane(out, pane, stream.spec.windows[usize::from(pane.window)].aggregates.len());
+            write_pane(out, pane, stream.spec.windows[usize::from(pane.window)].aggregates.len(), clocks.proc);
         }
     }
 }
@@ -189,7 +193,7 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     for _ in 0..reader.u64()? {
         read_device(reader, stream, live)?;
     }
-    Ok(())
+    read_bursts(reader, stream)
 }
 
 fn read_new_slot(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {

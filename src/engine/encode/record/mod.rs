@@ -13,7 +13,7 @@ use core::fmt;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-use crate::engine::outbox::row::Row;
+use crate::engine::outbox::row::{PaneKind, Row};
 use crate::model::ids::push_escaped;
 use crate::model::record::TimeSource;
 use crate::model::time::EventTime;
@@ -56,6 +56,7 @@ pub(super) struct RecordView<'a> {
 impl Serialize for RecordView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.row {
+            Row::Pane(row, values) if row.pane == PaneKind::Delta => self.delta(row, *values).serialize(serializer),
             Row::Pane(row, values) => self.pane(row, *values).serialize(serializer),
             Row::Late(row, values) => self.late(row, *values).serialize(serializer),
             Row::Gap(row) => self.gap(*row).serialize(serializer),
@@ -70,7 +71,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// `gateway/stream/window/key/start_ms`, each part percent-encoded.
+/// `gateway/stream/window/key/time`, each part percent-encoded.
 #[derive(Clone, Copy)]
 struct Id<'a> {
     gateway: &'a str,

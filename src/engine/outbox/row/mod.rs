@@ -2,8 +2,9 @@
 //! stored with the row, so that a record outlives the configuration that made it.
 //!
 //! ```text
-//! pane: 0 | stream | window | key | start | size | pane kind | flags | revision |
-//!       watermark? | count | replaced n, starts | aggregates n, tags | fields n, (name, n × result)
+//! pane: 0 | stream | window | key | start | size | opened after | pane kind | flags | revision |
+//!       watermark? | count | replaced n, times | aggregates n, tags | fields n, (name, n × result) |
+//!       0, or 1 and n × n accumulators
 //! late: 1 | stream | window | key | event | received | reason | flags | lag |
 //!       fields n, (name, f64) | states n, (name, text)
 //! gap:  2 | first seq | records | oldest ms | newest ms
@@ -23,7 +24,7 @@ use crate::model::time::{ClockQuality, EventTime, WallTime};
 
 pub use late::{LateReason, LateRow, RawValue, RawValues, write_late};
 pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
-pub use pane::{PaneKind, PaneRow, PaneValues, write_pane};
+pub use pane::{PaneKind, PaneRow, PaneValues, write_accumulators, write_pane};
 pub use results::{FieldResults, StoredNumbers, StoredResult, StoredValue};
 
 /// Any row.
