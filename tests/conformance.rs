@@ -277,8 +277,8 @@ impl Run<'_> {
                     fields
                 }
                 Row::Late(late, values) => late_fields(&late, values),
-                Row::Gap(_) | Row::Alarm(_) | Row::Record(..) => {
-                    panic!("the corpus makes neither gaps nor alarms, and passes no record on")
+                Row::Gap(_) | Row::Alarm(_) | Row::Record(..) | Row::Join(..) | Row::Pair(_) => {
+                    panic!("the corpus makes panes and late records alone")
                 }
             };
             fields.insert("step".into(), step.into());

@@ -227,7 +227,8 @@ fn another_configuration_moves_no_watermark_of_the_dead_back() {
 
 #[test]
 fn late_records_that_were_gathered_go_out_with_the_device() {
-    let more = stream("").replace("lateness = \"5s\"", "lateness = \"5s\"\nlate = \"backfill\"\nbackfill_quiet = \"50s\"");
+    let more =
+        stream("").replace("lateness = \"5s\"", "lateness = \"5s\"\nlate = \"backfill\"\nbackfill_quiet = \"50s\"");
     let rows = told_alike(&more, |world| {
         let mut rows = world.reading(0, "a", 3_000, 1.0);
         rows.extend(world.reading(0, "a", 40_000, 1.0));

@@ -21,6 +21,7 @@ impl Engine {
             && self.outbox.is_committed()
             && self.redelivery.is_committed()
             && self.streams.iter().all(Stream::is_committed)
+            && self.joins.is_committed()
     }
 
     /// What has to be made durable, and what may be done then. Changes nothing:
@@ -48,6 +49,7 @@ impl Engine {
                 write_section(out, stream, Extent::Changes, clocks);
             }
         }
+        self.joins.write_changes(out, self.idle_clock.read(now.proc));
     }
 
     /// Everything, for a snapshot.
@@ -63,6 +65,7 @@ impl Engine {
             write_definition(&mut out, stream);
             write_section(&mut out, stream, Extent::Whole, clocks);
         }
+        self.joins.write_all(&mut out, self.idle_clock.read(now.proc));
         if self.streams.iter().any(|stream| !stream.fences.is_empty()) {
             for stream in &self.streams {
                 stream.fences.write(&mut out);
@@ -80,5 +83,6 @@ impl Engine {
         for stream in &mut self.streams {
             stream.mark_committed();
         }
+        self.joins.mark_committed();
     }
 }

@@ -1,4 +1,4 @@
-//! What time alone brings about, and when it will do so next.
+//! What time alone brings, and when it will next bring something.
 
 use crate::model::time::{Now, ProcTime};
 
@@ -25,8 +25,10 @@ impl Engine {
             if self.streams[index].expiry.earliest().is_some_and(|at| at <= live) {
                 let (stream, mut out, _) = self.parts(index, now);
                 stream.handle_expiry(&mut out, live);
+                self.settle_joins(now, index);
             }
         }
+        self.expire_joins(now);
     }
 
     /// In the order of the deadlines, also when several are past.
@@ -47,6 +49,7 @@ impl Engine {
                     stream.emit_due_deltas(&mut out, at);
                 }
             }
+            self.settle_joins(now, index);
         }
     }
 
@@ -56,15 +59,20 @@ impl Engine {
         for index in 0..self.streams.len() {
             let (stream, mut out, _) = self.parts(index, now);
             stream.follow_clock(&mut out);
+            self.settle_joins(now, index);
         }
     }
 
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
         let silence = |stream: &Stream| stream.timers.earliest().into_iter().chain(stream.expiry.earliest()).min();
-        let idle = self.streams.iter().filter_map(silence).min();
+        let idle = self.streams.iter().filter_map(silence);
+        let idle = idle.chain(self.joins.earliest_deadline()).min();
         let idle = idle.and_then(|at| self.idle_clock.proc_time_of(at));
-        let clock = self.seen.and_then(|now| self.streams.iter().filter_map(|stream| stream.clock_deadline(now)).min());
+        let clock = self.seen.and_then(|now| {
+            let streams = self.streams.iter().enumerate();
+            streams.filter_map(|(index, stream)| stream.clock_deadline(now, self.joins.earliest_wait(index))).min()
+        });
         self.streams.iter().filter_map(Stream::next_by_clock).chain(idle).chain(clock).min()
     }
 }

@@ -6,6 +6,7 @@ use crate::model::time::{EventTime, Now, ProcTime, Span};
 
 use super::aggregate::{Accumulator, Finish, Finished};
 use super::fields::FieldTable;
+use super::join::Taps;
 use super::outbox::row::{
     LateReason, LateRow, PaneKind, PaneRow, RecordRow, write_accumulators, write_late, write_pane, write_record,
 };
@@ -27,6 +28,8 @@ pub(super) struct Emit<'a> {
     pub partial_before: Option<EventTime>,
     /// What all open panes take of a snapshot; see `limits::OPEN_COST_MAX`.
     pub open_cost: &'a mut usize,
+    /// What joins want to hear of the stream, if any do.
+    pub taps: Option<&'a mut Taps>,
     /// See `Canary::RepeatRevisions`.
     pub repeat_revisions: bool,
 }
@@ -74,8 +77,12 @@ pub(super) fn emit_pane(
     let results = shown.fields().map(|field| (name_of(fields, field), of_field(field)));
     let mergeable = spec.late.is_backfill() || kind == PaneKind::Delta;
     out.outbox.push(lane, |bytes| {
+        let begin = bytes.len();
         write_pane(bytes, &row, &shown.replaces, &spec.aggregates.kinds, shown.present.count_ones(), results);
         write_accumulators(bytes, mergeable, shown.fields().map(|field| shown.field(field, width)));
+        if let Some(taps) = &mut out.taps {
+            taps.note_pane(shown.window, &row, &bytes[begin..]);
+        }
     });
     if !out.repeat_revisions {
         pane.revision = pane.revision.saturating_add(1);

@@ -4,6 +4,7 @@ use crate::model::time::{EventTime, Span};
 
 use super::aggregate::Accumulator;
 use super::emit::{Emit, emit_pane};
+use super::join::Rise;
 use super::outbox::row::PaneKind;
 use super::records::WHOLE;
 use super::spec::{Scope, WindowSpec};
@@ -19,6 +20,9 @@ impl Stream {
     pub(super) fn fire_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
         match self.spec.watermark.scope {
             Scope::Device => {
+                if let Some(taps) = &mut out.taps {
+                    taps.note_rise(Rise::Device(slot));
+                }
                 self.release_passed(out, slot);
                 let device = self.devices.get(slot);
                 if let Some(watermark) = device.watermark.time()
@@ -39,6 +43,9 @@ impl Stream {
     /// What a watermark that several share has passed, in the order in which it is
     /// due. `group`: that of a group; else that of the stream.
     pub(super) fn fire_common(&mut self, out: &mut Emit<'_>, group: Option<u32>) {
+        if let Some(taps) = &mut out.taps {
+            taps.note_rise(group.map_or(Rise::Stream, Rise::Group));
+        }
         self.release_passed(out, group.unwrap_or(WHOLE));
         while let Some((common, watermark)) = self.common(group)
             && let Some(watermark) = watermark.time()

@@ -11,6 +11,7 @@ use crate::model::time::EventTime;
 
 use super::devices::SlotKind;
 use super::emit::Emit;
+use super::join::Rise;
 use super::scope::{Common, Rules};
 use super::spec::{KeySpec, OnIdle, Scope, StreamSpec};
 use super::stream::Stream;
@@ -112,6 +113,10 @@ impl Stream {
             }
         }
         self.touch(slot);
+        if let Some(taps) = &mut out.taps {
+            // It is under another watermark now.
+            taps.note_rise(Rise::Device(slot));
+        }
         if has_members && reached.time().is_some_and(|reached| due <= reached) {
             self.fire_due(out, slot, reached.time().unwrap_or(EventTime::MIN));
         }

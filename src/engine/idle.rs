@@ -9,6 +9,7 @@ use crate::model::time::Span;
 
 use super::devices::SlotKind;
 use super::emit::Emit;
+use super::join::Rise;
 use super::outbox::row::PaneKind;
 use super::records::WHOLE;
 use super::scope::Rules;
@@ -228,6 +229,9 @@ impl Stream {
         let device = self.devices.get_mut(slot);
         let Some(end) = device.panes.iter().map(|pane| pane.end).max() else { return };
         device.watermark.raise(Watermark::behind(end, Span::ZERO));
+        if let Some(taps) = &mut out.taps {
+            taps.note_rise(Rise::Device(slot));
+        }
         if let Some(watermark) = device.watermark.time().filter(|watermark| device.due <= *watermark) {
             self.fire_as(out, slot, watermark, PaneKind::Idle);
         }

@@ -19,6 +19,7 @@ pub mod fields;
 mod fire;
 mod groups;
 mod idle;
+pub mod join;
 pub mod ledger;
 pub mod memory_store;
 mod number;
@@ -55,6 +56,7 @@ use self::decode::batch::DecodedBatch;
 use self::decode::{DecodedTime, Decoder};
 use self::emit::Emit;
 use self::encode::Envelope;
+use self::join::{Joins, Taps};
 use self::outbox::row::Row;
 use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
@@ -70,6 +72,8 @@ pub struct Engine {
     spec: PipelineSpec,
     streams: Vec<Stream>,
     decoders: Vec<Box<dyn Decoder + Send>>,
+    joins: Joins,
+    taps: Taps,
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
@@ -115,8 +119,11 @@ impl core::fmt::Debug for Engine {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(spec: PipelineSpec) -> Engine {
+        let streams: Vec<_> = spec.streams.iter().cloned().map(Stream::new).collect();
         Engine {
-            streams: spec.streams.iter().cloned().map(Stream::new).collect(),
+            joins: Joins::new(&spec.joins, &streams).expect("config has looked for the streams and windows of joins"),
+            taps: Taps::default(),
+            streams,
             decoders: spec.streams.iter().map(decode::decoder).collect(),
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
@@ -175,6 +182,7 @@ impl Engine {
                 Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
                 None => stream.handle_availability_of_all(&mut out, live, signal.online),
             }
+            self.settle_joins(now, index);
         }
         self.unknown_devices += u64::from(!known);
     }
@@ -262,6 +270,7 @@ impl Engine {
             let (values, states) = (decoded.values(entry), decoded.states(entry));
             let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
             stream.accept(&mut out, live, &record);
+            self.settle_joins(now, index);
         }
     }
 
@@ -270,8 +279,10 @@ impl Engine {
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
-        let (stream, mut out, _) = self.parts(stream, now);
+        let index = stream;
+        let (stream, mut out, _) = self.parts(index, now);
         stream.accept(&mut out, live, record);
+        self.settle_joins(now, index);
     }
 
     /// Makes a device known before it has sent anything: under scope `stream` the
@@ -309,7 +320,9 @@ impl Engine {
         for index in 0..self.streams.len() {
             let (stream, mut out, _) = self.parts(index, now);
             stream.finish(&mut out);
+            self.collect_for_joins(now, index);
         }
+        self.look_at_joins(now, true);
     }
 
     /// The outbox, to look at.
@@ -374,6 +387,7 @@ impl Engine {
             uplink_up: self.uplink_up,
             partial_before: self.partial_before,
             open_cost: &mut self.open_cost,
+            taps: self.joins.tap(index, &mut self.taps),
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };
         (&mut self.streams[index], out, &self.decoded)

@@ -14,6 +14,7 @@ use super::fence::Fences;
 use super::fields::FieldTable;
 use super::fire::due_of;
 use super::groups;
+use super::join::Joins;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
 use super::records::shed_held;
@@ -35,7 +36,7 @@ impl Engine {
     /// [`Damaged`] when the bytes are not a snapshot of a known version.
     pub(super) fn read_snapshot(spec: &PipelineSpec, bytes: &[u8]) -> Result<Engine, Damaged> {
         let mut reader = snapshot::open(bytes)?;
-        let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), ..spec.clone() });
+        let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), joins: Vec::new(), ..spec.clone() });
         engine.partial_before = reader.time()?;
         engine.redelivery = Redelivery::default();
         engine.redelivery.read(&mut reader)?;
@@ -47,6 +48,7 @@ impl Engine {
             snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
             engine.streams.push(stream);
         }
+        engine.joins = Joins::read_all(&mut reader, &engine.streams)?;
         if !reader.is_empty() {
             for stream in &mut engine.streams {
                 stream.fences = Fences::read(&mut reader)?;
@@ -69,6 +71,7 @@ impl Engine {
                 snapshot::read_section(&mut reader, stream, LiveTime::default())?;
             }
         }
+        self.joins.apply_changes(&mut reader)?;
         if reader.is_empty() { Ok(()) } else { Err(Damaged) }
     }
 
@@ -89,6 +92,8 @@ impl Engine {
                 uplink_up: false,
                 partial_before: None,
                 open_cost: &mut self.open_cost,
+                // What has no definition any more is in no join.
+                taps: None,
                 repeat_revisions: false,
             };
             if let Some(wanted) = wanted {
@@ -114,20 +119,19 @@ impl Engine {
         self.follows_clock = spec.follows_clock();
         self.spec = spec;
         self.seen = Some(now);
-        let mut out = Emit {
-            now,
-            outbox: &mut self.outbox,
-            uplink_up: false,
-            partial_before: None,
-            open_cost: &mut self.open_cost,
-            repeat_revisions: false,
-        };
-        for stream in &mut self.streams {
-            *out.open_cost += rearm(stream, now.proc);
+        changed |= self.fit_joins(now);
+        for index in 0..self.streams.len() {
+            let cost = rearm(&mut self.streams[index], now.proc);
+            self.open_cost += cost;
+            // Nobody knows yet whether there is an uplink.
+            let (stream, mut out, _) = self.parts(index, now);
             fire_overtaken(&mut out, stream);
             drop_passed_fences(stream);
             changed |= !stream.is_committed();
+            self.collect_for_joins(now, index);
         }
+        self.look_at_joins(now, false);
+        changed |= !self.joins.is_committed();
         changed
     }
 }

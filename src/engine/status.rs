@@ -7,6 +7,7 @@ use crate::model::record::RejectReason;
 use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
+use super::join::JoinStatus;
 use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::outbox::LaneKind;
 use super::spec::Records;
@@ -23,6 +24,8 @@ pub struct Status {
     pub balanced: bool,
     /// In the order of the configuration.
     pub streams: Vec<StreamStatus>,
+    /// In the order of the configuration.
+    pub joins: Vec<JoinStatus>,
     /// Lane by lane, highest first.
     pub outbox: OutboxStatus,
     /// Messages on topics of no stream.
@@ -201,6 +204,7 @@ impl Engine {
             clock: now.quality.as_str(),
             balanced: self.balances(),
             streams,
+            joins: self.joins.status(),
             outbox: OutboxStatus {
                 bytes: self.outbox.bytes(),
                 bytes_max: self.spec.outbox_bytes_max,
@@ -221,6 +225,7 @@ impl Engine {
                 && stream.open_is_real()
         });
         streams
+            && self.joins.balances()
             && LaneKind::ALL.into_iter().all(|kind| {
                 let lane = self.lane_status(kind);
                 lane.queued == lane.acked + lane.evicted + lane.held

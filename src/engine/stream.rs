@@ -13,7 +13,7 @@ use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 use super::aggregate::Accumulator;
 use super::backfill::Backfill;
 use super::dedup::Dedup;
-use super::devices::DeviceTable;
+use super::devices::{DeviceTable, SlotKind};
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
@@ -147,7 +147,7 @@ impl Stream {
     pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
         let newest = || match self.devices.find(device) {
             Some(slot) => self.devices.get(slot).newest,
-            None => self.tombstones.newest(device),
+            None => self.tombstones.get(SlotKind::Device, device)?.newest,
         };
         source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)
     }
@@ -236,6 +236,13 @@ impl Stream {
     #[inline]
     pub(super) fn add_values_to_windows(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>) {
         let before = self.watermark_of(slot);
+        if let Some(taps) = &mut out.taps
+            && taps.wants.records
+        {
+            let group = self.devices.get(slot).group;
+            let before = [slot, group.unwrap_or(slot)].map(|slot| self.watermark_of(slot));
+            taps.note_record(record, before, &self.fields);
+        }
         for window in 0..self.spec.windows.len() {
             if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.

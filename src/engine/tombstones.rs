@@ -75,12 +75,12 @@ impl Tombstones {
         self.remove(hashed(kind, name))
     }
 
-    /// The newest record of a device that is gone.
-    pub(super) fn newest(&self, device: &str) -> Option<EventTime> {
+    /// What is left of a device or group that is gone.
+    pub(super) fn get(&self, kind: SlotKind, name: &str) -> Option<Tombstone> {
         if self.by_name.is_empty() {
             return None;
         }
-        self.by_name.get(&hashed(SlotKind::Device, device))?.1.newest
+        self.by_name.get(&hashed(kind, name)).map(|(_, tombstone)| *tombstone)
     }
 
     /// Changes all of them, for another configuration. A snapshot has to follow.

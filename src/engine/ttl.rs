@@ -22,6 +22,7 @@ use crate::model::time::Span;
 use super::add::window_tag;
 use super::devices::SlotKind;
 use super::emit::Emit;
+use super::join::Rise;
 use super::scope::Rules;
 use super::spec::{Scope, StreamSpec, WindowKind};
 use super::stream::Stream;
@@ -97,6 +98,10 @@ impl Stream {
             }
         };
         if orders {
+            if let Some(taps) = &mut out.taps {
+                let is_group = self.devices.get(slot).kind == SlotKind::Group;
+                taps.note_rise(if is_group { Rise::Group(slot) } else { Rise::Device(slot) });
+            }
             self.release_passed(out, slot);
         }
         if let Some(end) = end.time() {

@@ -2,8 +2,10 @@
 //! cloud. PURE. Whatever is repeated, late or out of order, the end state is
 //! exact:
 //!
-//! - a pane replaces the one held under its id when its (epoch, rev) is higher;
-//! - `delta`, `record`, `late`, `gap` and `alarm` count once per (gw, epoch, lane, seq);
+//! - a pane replaces the one held under its id when its (epoch, rev) is higher, and
+//!   so does a `join` with a `rev`;
+//! - `delta`, `record`, `late`, `gap`, `alarm` and a `join` without a `rev` count once per
+//!   (gw, epoch, lane, seq);
 //! - ids named in `replaces` are dropped and stay dead;
 //! - `seq` has no holes per (gw, epoch, lane), other than those a gap record
 //!   stands for.
@@ -30,6 +32,7 @@ pub const VERSION: u64 = 1;
 /// What the cloud knows.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
+    /// Panes, and rows of window joins: whatever has revisions.
     panes: BTreeMap<String, Pane>,
     dead: BTreeSet<String>,
     others: BTreeMap<OnceKey, Value>,
@@ -130,6 +133,7 @@ struct OnceKey {
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Pane,
+    Join,
     Delta,
     Record,
     Late,
@@ -188,7 +192,7 @@ impl Receiver {
             seen.insert(first, head.last_seq.unwrap_or(head.seq));
         }
         let effect = match (head.kind, head.id) {
-            (Kind::Pane, Some(id)) => {
+            (Kind::Pane | Kind::Join, Some(id)) if head.kind == Kind::Pane || head.rev.is_some() => {
                 self.drop_replaced(&id, head.replaces);
                 let pane = Pane { epoch: lane.epoch, rev: head.rev.unwrap_or(0), record: record.clone() };
                 self.upsert(id, pane)
@@ -247,7 +251,12 @@ impl Receiver {
 
     /// The panes that stand, by id.
     pub fn panes(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record))
+        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record)).filter(|(_, record)| record["kind"] == "pane")
+    }
+
+    /// The rows of window joins that stand, by id.
+    pub fn joined(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record)).filter(|(_, record)| record["kind"] == "join")
     }
 
     /// The late records, in the order of (gw, epoch, lane, seq).
@@ -260,7 +269,8 @@ impl Receiver {
         self.others.iter().filter(|(key, _)| key.kind == Kind::Record).map(|(_, record)| record)
     }
 
-    /// The end state: panes by id, then deltas, readings, late records, gaps and alarms.
+    /// The end state: panes and windows of joins by id, then pairs, deltas, readings, late
+    /// records, gaps and alarms.
     pub fn end_state(&self) -> impl Iterator<Item = &Value> {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }

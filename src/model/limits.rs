@@ -79,6 +79,20 @@ pub const BACKFILL_WINDOWS_MAX: usize = 256;
 pub const GROWTH_COST_MAX: usize = OPEN_COST_MAX / 2;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
+/// Joins of one configuration.
+pub const JOINS_MAX: usize = 16;
+/// Windows that one join brings together.
+pub const JOIN_SIDES_MAX: usize = 8;
+/// What waits in all joins together, in bytes as estimated; each join has an equal
+/// share. It lies in memory and in every snapshot. Full: the oldest goes, is
+/// counted as `evicted`, and an outer join shows what it has.
+pub const JOINS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Records of one key that wait in an interval join. A device that sends without
+/// end must not push out all others; full: the oldest goes and is counted.
+pub const JOIN_RECORDS_PER_KEY_MAX: usize = 1_024;
+/// Keys of one join for which it is remembered up to where it is closed. Full: the
+/// lowest one holds for every key from then on.
+pub const JOIN_FENCES_MAX: usize = 4_096;
 /// Longest window.
 pub const WINDOW_SIZE_MAX: Span = Span::from_secs(366 * 86_400);
 /// Longest disorder, lateness or idle timeout.

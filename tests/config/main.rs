@@ -2,6 +2,7 @@
 //! of its problems, each with path, place and hint.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod joins;
 mod wrong;
 
 use std::path::PathBuf;

@@ -189,7 +189,28 @@ impl Cloud {
             return Err(format!("the same number for another record, before it was {known}"));
         }
         *self.kinds.entry("deltas".to_owned()).or_default() += u64::from(is_new && kind == "delta");
-        if is_new && kind == "pane" { self.check_pane(record) } else { Ok(()) }
+        match kind.as_str() {
+            "pane" if is_new => self.check_pane(record),
+            "join" if is_new => self.check_join(record),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rows of one window of a join come under rising revisions.
+    fn check_join(&mut self, record: &Value) -> Result<(), String> {
+        let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+        let Some(revision) = record["rev"].as_u64() else {
+            *self.kinds.entry("that are pairs".to_owned()).or_default() += 1;
+            return Ok(());
+        };
+        if record["partial"] != false {
+            return Err("partial, although nothing was lost".to_owned());
+        }
+        *self.kinds.entry(format!("joined {}", text("pane"))).or_default() += 1;
+        match self.revisions.insert(text("id"), revision) {
+            Some(before) if revision <= before => Err(format!("revision {before} came before revision {revision}")),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Results of one device come in order, whatever the lane.

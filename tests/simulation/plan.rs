@@ -3,8 +3,8 @@
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, LateUpdates, OnIdle, PipelineSpec, Resume, Scope, StreamSpec,
-    TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, JoinKind, JoinSpec, KeySpec, LatePolicy, LateUpdates, OnIdle, PipelineSpec,
+    Resume, Scope, StreamSpec, TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowRef, WindowSpec,
 };
 use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
@@ -76,7 +76,7 @@ impl Plan {
         let mut rng = Rng::fork(seed, 1);
         let idle_allowed = !rng.chance(3);
         let streams = rng.between(1, 3);
-        let spec = PipelineSpec {
+        let mut spec = PipelineSpec {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
             encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
@@ -86,11 +86,13 @@ impl Plan {
                 1 << 30
             },
             streams: (0..streams).map(|index| stream(&mut rng, index, idle_allowed)).collect(),
+            joins: Vec::new(),
             commit: CommitSpec {
                 interval: Span::from_millis(pick(&mut rng, &[1, 20, 200, 1_000])),
                 snapshot_interval: Span::from_millis(pick(&mut rng, &[150, 2_000, 60_000])),
             },
         };
+        spec.joins = joins(seed, &mut spec.streams);
         let calm = rng.chance(12);
         Plan {
             spec,
@@ -152,7 +154,7 @@ impl Plan {
             window.early.is_some() || window.late.is_backfill() || window.late_updates != LateUpdates::Each
         };
         let of = |stream: &StreamSpec| stream.watermark.idle_timeout.is_some() || stream.windows.iter().any(by_clock);
-        self.spec.streams.iter().any(of)
+        !self.spec.joins.is_empty() || self.spec.streams.iter().any(of)
     }
 }
 
@@ -179,6 +181,29 @@ fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
     spec.watermark.scope = scope(rng);
     spec.windows = (0..windows).map(|window| self::window(rng, window)).collect();
     spec
+}
+
+/// Joins of the first two streams; their first windows are made alike.
+fn joins(seed: u64, streams: &mut [StreamSpec]) -> Vec<JoinSpec> {
+    let mut rng = Rng::fork(seed, 7);
+    let [first, second, ..] = streams else { return Vec::new() };
+    if rng.chance(2) {
+        return Vec::new();
+    }
+    let ttl = Span::from_millis(pick(&mut rng, &[1_000, 10_000, 3_600_000]));
+    let upper_ms = as_ms(pick(&mut rng, &[0, 100, 2_000]));
+    let (left, right) = (first.name.clone(), second.name.clone());
+    let lower_ms = upper_ms - as_ms(pick(&mut rng, &[0, 50, 4_000]));
+    let interval = JoinKind::Interval { left, right, lower_ms, upper_ms, key: KeySpec::Device };
+    let mut joins = vec![JoinSpec { name: name("pairs"), ttl, kind: interval }];
+    if !matches!(first.windows[0].kind, WindowKind::Session { .. }) {
+        second.windows[0].kind = first.windows[0].kind;
+        let side =
+            |stream: &StreamSpec| WindowRef { stream: stream.name.clone(), window: stream.windows[0].name.clone() };
+        let kind = JoinKind::Window { sides: vec![side(first), side(second)], outer: rng.chance(2) };
+        joins.push(JoinSpec { name: name("rows"), ttl, kind });
+    }
+    joins
 }
 
 fn scope(rng: &mut Rng) -> Scope {

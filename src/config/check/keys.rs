@@ -53,6 +53,7 @@ pub static ROOT: Section = Section {
         key("storage", Required, "where state lives (not needed for `replay`)"),
         key("control", Optional, "the control socket; without it there is none"),
         key("streams", Optional, "what is aggregated, and how"),
+        key("joins", Optional, "what is joined across streams"),
     ],
 };
 
@@ -270,6 +271,30 @@ pub static WINDOW: Section = Section {
     ],
 };
 
+/// `[[joins]]`.
+pub static JOIN: Section = Section {
+    title: "[[joins]]",
+    keys: &[
+        key("name", Required, "unique among the joins"),
+        key(
+            "windows",
+            Derived("either this, or `left` and `right`"),
+            "window join: 2 to 8 of `stream/window`, alike but for aggregates and lateness",
+        ),
+        key(
+            "mode",
+            Derived("`inner`"),
+            "of a window join: `inner` needs every side, `outer` makes a row without those that are missing",
+        ),
+        key("left", Derived("see `windows`"), "interval join: a stream"),
+        key("right", Derived("see `windows`"), "and another one"),
+        key("after", Derived("`0s`"), "how much later than a left record a right one may be; may be negative"),
+        key("before", Derived("`0s`"), "how much earlier; may be negative"),
+        key("key", Derived("`device`"), "of an interval join: records of the same `device`, or of the same `group`"),
+        key("ttl", Default("10m"), "longest wait for a side that does not come, 1s to 1d"),
+    ],
+};
+
 /// `late_updates` of a window, as a table.
 pub static LATE_UPDATES: Section = Section {
     title: "streams.windows.late_updates",
@@ -277,8 +302,8 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 11] =
-    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &DEDUP, &WINDOW, &LATE_UPDATES];
+pub static SECTIONS: [&Section; 12] =
+    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &DEDUP, &WINDOW, &LATE_UPDATES, &JOIN];
 
 impl Section {
     /// The key of that name.

@@ -2,6 +2,7 @@
 //! which guarantees the stated ranges; the engine relies on them.
 
 mod dedup;
+mod join;
 mod records;
 mod source;
 mod watermark;
@@ -15,6 +16,7 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 use super::encode::Encoding;
 
 pub use dedup::{DedupBy, DedupSpec};
+pub use join::{JoinKind, JoinSpec, WindowRef};
 pub use records::Records;
 pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
@@ -34,6 +36,8 @@ pub struct PipelineSpec {
     pub outbox_bytes_max: usize,
     /// The streams, in the order of the configuration.
     pub streams: Vec<StreamSpec>,
+    /// What is joined across them; at most `limits::JOINS_MAX`.
+    pub joins: Vec<JoinSpec>,
     /// When to commit and to snapshot.
     pub commit: CommitSpec,
 }
@@ -95,6 +99,7 @@ impl PipelineSpec {
             encoding: Encoding::Json,
             outbox_bytes_max: *OUTBOX_BYTES.end(),
             streams,
+            joins: Vec::new(),
             commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },
         }
     }

@@ -4,6 +4,7 @@
 //! Times are integer milliseconds, named `_ms`. A whole number is written as an
 //! integer. A missing result is null.
 
+mod join;
 mod late;
 mod notice;
 mod pane;
@@ -18,6 +19,8 @@ use crate::engine::outbox::row::{PaneKind, Row};
 use crate::model::ids::push_escaped;
 use crate::model::record::TimeSource;
 use crate::model::time::EventTime;
+
+use self::join::{JoinView, PairView};
 
 /// One message.
 #[derive(Serialize)]
@@ -63,6 +66,8 @@ impl Serialize for RecordView<'_> {
             Row::Gap(row) => self.gap(*row).serialize(serializer),
             Row::Alarm(row) => self.alarm(*row).serialize(serializer),
             Row::Record(row, values) => self.reading(row, *values).serialize(serializer),
+            Row::Join(row, sides) => JoinView::new(self.gateway, self.seq, row, *sides).serialize(serializer),
+            Row::Pair(row) => PairView::new(self.gateway, self.seq, row).serialize(serializer),
         }
     }
 }

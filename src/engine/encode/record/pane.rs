@@ -137,7 +137,7 @@ impl Serialize for Replaced<'_> {
     }
 }
 
-struct PaneResults<'a>(PaneValues<'a>);
+pub(super) struct PaneResults<'a>(pub PaneValues<'a>);
 
 impl Serialize for PaneResults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

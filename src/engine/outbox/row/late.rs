@@ -80,8 +80,8 @@ pub fn write_late<'n>(
     write_values(out, numbers, states);
 }
 
-/// Appends values by field.
-pub(super) fn write_values<'n>(
+/// Appends values by field: numbers, then states.
+pub fn write_values<'n>(
     out: &mut Vec<u8>,
     numbers: impl ExactSizeIterator<Item = (&'n str, f64)>,
     states: impl ExactSizeIterator<Item = (&'n str, &'n str)>,
@@ -98,6 +98,16 @@ pub(super) fn write_values<'n>(
     }
 }
 
+/// Whether the bytes are what [`write_values`] writes.
+///
+/// # Errors
+/// [`Damaged`] when they are not.
+pub fn check_values(bytes: &[u8]) -> Result<(), Damaged> {
+    let mut reader = Reader::new(bytes);
+    RawValues::read(&mut reader)?;
+    if reader.is_empty() { Ok(()) } else { Err(Damaged) }
+}
+
 /// Reads what follows the tag.
 pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
     let (stream, window, key) = (reader.str()?, reader.str()?, reader.str()?);
@@ -112,8 +122,9 @@ pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
 }
 
 impl<'a> RawValues<'a> {
-    /// Reads the rest of a row, and walks over it: holding it is the proof that it can be read.
+    /// Reads what [`write_values`] wrote, to its end.
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<RawValues<'a>, Damaged> {
+        // Walked once, so that holding the row is the proof that it can be read.
         let numbers = reader.u64()?;
         let numbers_at = reader.rest();
         for _ in 0..numbers {
