@@ -11,9 +11,11 @@
 
 mod aggregates;
 mod broker;
+mod dedup;
 mod fields;
 mod join;
 pub mod keys;
+mod records;
 mod scalar;
 mod stream;
 mod table;

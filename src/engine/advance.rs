@@ -122,12 +122,13 @@ impl Stream {
         }
     }
 
-    /// Strategy `processing`: when the clock will have reached the next pane that is
-    /// due, or what else is (`also`), if it goes on as it did at `now`.
+    /// Strategy `processing`: when the clock will have reached the next pane or reading
+    /// that is due, or what else is (`also`), if it goes on as it did at `now`.
     pub(super) fn clock_deadline(&self, now: Now, also: Option<EventTime>) -> Option<ProcTime> {
         let Strategy::Processing { delay } = self.spec.watermark.strategy else { return None };
-        let due = self.common.due.first().map(|(due, _)| *due).into_iter().chain(also).min()?;
-        let due = due + delay + Span::MILLI;
+        let pane = self.common.due.first().map(|(due, _)| *due);
+        let reading = self.ordered.lowest().map(|lowest| lowest.at);
+        let due = pane.into_iter().chain(reading).chain(also).min()? + delay + Span::MILLI;
         (now.quality == ClockQuality::Synced).then(|| now.proc + now.wall.as_event_time().lag_behind(due))
     }
 }

@@ -176,7 +176,7 @@ impl Stream {
     }
 
     /// Emits one burst, and lets go of it.
-    fn emit_deltas(&mut self, out: &mut Emit<'_>, key: BurstKey) {
+    pub(super) fn emit_deltas(&mut self, out: &mut Emit<'_>, key: BurstKey) {
         *out.open_cost -= self.emit_burst(out, key);
     }
 

@@ -8,7 +8,8 @@ use super::timers::LiveTime;
 
 impl Engine {
     /// Does what time alone has brought: watermarks that follow the clock move, devices
-    /// fall idle, panes are shown, deltas go. Calling early is harmless.
+    /// fall idle, panes are shown, deltas go, and what was silent for too long ends.
+    /// Calling early is harmless.
     pub(super) fn handle_deadlines(&mut self, now: Now) {
         if self.follows_clock {
             self.handle_clock(now);
@@ -20,6 +21,11 @@ impl Engine {
                 || stream.next_by_clock().is_some_and(|at| at <= now.proc)
             {
                 self.handle_deadlines_of(index, now, live);
+            }
+            if self.streams[index].expiry.earliest().is_some_and(|at| at <= live) {
+                let (stream, mut out, _) = self.parts(index, now);
+                stream.handle_expiry(&mut out, live);
+                self.settle_joins(now, index);
             }
         }
         self.expire_joins(now);
@@ -59,8 +65,8 @@ impl Engine {
 
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
-        let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest());
-        let idle = idle.chain(self.joins.earliest_deadline()).min();
+        let silence = |stream: &Stream| stream.timers.earliest().into_iter().chain(stream.expiry.earliest()).min();
+        let idle = self.streams.iter().filter_map(silence).chain(self.joins.earliest_deadline()).min();
         let idle = idle.and_then(|at| self.idle_clock.proc_time_of(at));
         let clock = self.seen.and_then(|now| {
             let streams = self.streams.iter().enumerate();

@@ -2,12 +2,13 @@
 //! devices and the stream itself where windows or watermarks are theirs.
 
 use core::hash::BuildHasher;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::model::ids::DeviceId;
+use crate::model::limits::DEVICES_MAX;
 use crate::model::time::{EventTime, ProcTime};
 
 use super::scope::Common;
@@ -25,6 +26,8 @@ pub(super) enum SlotKind {
     Group,
     /// Those of all devices. Its name is [`WHOLE_STREAM`].
     Stream,
+    /// None: the slot is free.
+    Vacant,
 }
 
 /// The key of windows over all devices of a stream.
@@ -56,6 +59,8 @@ pub(super) struct Device {
     pub shows_at: ProcTime,
     /// The stream's idle timers hold its one entry.
     pub has_timer: bool,
+    /// A device: when its silence ends its state; `NEVER` when it does not.
+    pub expires_at: LiveTime,
     /// Changed since the last commit.
     pub dirty: bool,
     /// The watermark at which the next of its panes fires or expires.
@@ -75,6 +80,12 @@ pub(super) struct DeviceTable {
     groups: BTreeMap<DeviceId, u32>,
     /// The slot of the stream itself.
     whole: Option<u32>,
+    /// Free slots; the lowest is given first, so that a restart changes nothing.
+    vacant: BTreeSet<u32>,
+    /// Slots that were given since the last commit.
+    given: BTreeSet<u32>,
+    /// Slots that were freed since the last commit, and had been given before it.
+    freed: BTreeSet<u32>,
     hasher: FixedState,
 }
 
@@ -86,6 +97,9 @@ impl Default for DeviceTable {
             index: HashTable::new(),
             groups: BTreeMap::new(),
             whole: None,
+            vacant: BTreeSet::new(),
+            given: BTreeSet::new(),
+            freed: BTreeSet::new(),
             // A fixed seed: nothing iterates the index, and the number of
             // devices is bounded, so that chosen names cannot slow it down much.
             hasher: FixedState::with_seed(0x7469_6465_6761_7465),
@@ -94,7 +108,7 @@ impl Default for DeviceTable {
 }
 
 impl DeviceTable {
-    /// Slots given, to devices, groups and the stream.
+    /// Slots that there are, of devices, groups and the stream, and vacant ones.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -154,25 +168,98 @@ impl DeviceTable {
     }
 
     fn push(&mut self, name: DeviceId, kind: SlotKind) -> u32 {
-        let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
-        self.names.push(name);
-        self.slots.push(Device {
-            kind,
-            watermark: Watermark::default(),
-            floor: Watermark::default(),
-            newest: None,
-            group: None,
-            common: None,
-            lateness: None,
-            idle: true,
-            idle_at: LiveTime::NEVER,
-            shows_at: ProcTime::NEVER,
-            has_timer: false,
-            dirty: false,
-            due: EventTime::MAX,
-            panes: Vec::new(),
-        });
+        let slot = self.vacant.pop_first().unwrap_or_else(|| self.grow());
+        self.given.insert(slot);
+        self.names[slot as usize] = name;
+        let device = self.get_mut(slot);
+        // What is in a heap or a list stays there until it is met.
+        let (has_timer, dirty) = (device.has_timer, device.dirty);
+        *device = Device { kind, has_timer, dirty, ..Device::vacant() };
         slot
+    }
+
+    /// A vacant slot more, at the end.
+    fn grow(&mut self) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
+        self.names.push(DeviceId::new(WHOLE_STREAM).expect("one printable byte"));
+        self.slots.push(Device::vacant());
+        slot
+    }
+
+    /// Takes the slot of a device or group back. It has no panes.
+    pub(super) fn free(&mut self, slot: u32) {
+        let name = self.names[slot as usize].clone();
+        match self.get(slot).kind {
+            SlotKind::Device => {
+                let hash = self.hasher.hash_one(name.as_str());
+                if let Ok(entry) = self.index.find_entry(hash, |found| *found == slot) {
+                    entry.remove();
+                }
+            }
+            SlotKind::Group => _ = self.groups.remove(&name),
+            SlotKind::Stream => self.whole = None,
+            SlotKind::Vacant => return,
+        }
+        let device = self.get_mut(slot);
+        // What is in a heap or a list stays there until it is met.
+        let (has_timer, dirty) = (device.has_timer, device.dirty);
+        *device = Device { has_timer, dirty, ..Device::vacant() };
+        self.vacant.insert(slot);
+        if !self.given.remove(&slot) {
+            self.freed.insert(slot);
+        }
+    }
+
+    /// As it was persisted: this slot is given. False when it is not vacant, or far
+    /// beyond the others.
+    pub(super) fn restore(&mut self, slot: u32, kind: SlotKind, name: DeviceId) -> bool {
+        let known = match kind {
+            SlotKind::Device => self.find(name.as_str()).is_some(),
+            SlotKind::Group => self.find_group(name.as_str()).is_some(),
+            SlotKind::Stream => self.whole.is_some(),
+            SlotKind::Vacant => true,
+        };
+        if known || slot as usize > 3 * DEVICES_MAX {
+            return false;
+        }
+        while self.slots.len() <= slot as usize {
+            let vacant = self.grow();
+            self.vacant.insert(vacant);
+        }
+        if !self.vacant.contains(&slot) {
+            return false;
+        }
+        // The one that comes next is the one that is asked for.
+        let others = core::mem::replace(&mut self.vacant, BTreeSet::from([slot]));
+        match kind {
+            SlotKind::Device => self.add(name),
+            SlotKind::Group => self.add_group(name),
+            SlotKind::Stream | SlotKind::Vacant => self.add_whole(),
+        };
+        self.vacant = others;
+        self.vacant.remove(&slot);
+        true
+    }
+
+    /// Slots that were freed since the last commit, and had been given before it.
+    pub(super) fn freed(&self) -> &BTreeSet<u32> {
+        &self.freed
+    }
+
+    /// Slots that were given since the last commit.
+    pub(super) fn given(&self) -> &BTreeSet<u32> {
+        &self.given
+    }
+
+    /// All slots that are not vacant.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = u32> + Clone {
+        self.slots().filter(|(_, _, device)| device.kind != SlotKind::Vacant).map(|(slot, ..)| slot)
+    }
+
+    /// What was given and freed is durable.
+    pub(super) fn mark_committed(&mut self) {
+        self.given.clear();
+        self.freed.clear();
     }
 
     /// The slots of devices, in order of first appearance.
@@ -197,13 +284,33 @@ impl DeviceTable {
         &mut self.slots[slot as usize]
     }
 
-    /// All slots, in order of first appearance.
-    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &DeviceId, &Device)> {
+    /// All slots, vacant ones too.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &DeviceId, &Device)> + Clone {
         (0_u32..).zip(&self.names).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
     }
 }
 
 impl Device {
+    fn vacant() -> Device {
+        Device {
+            kind: SlotKind::Vacant,
+            watermark: Watermark::default(),
+            floor: Watermark::default(),
+            newest: None,
+            lateness: None,
+            group: None,
+            common: None,
+            idle: true,
+            idle_at: LiveTime::NEVER,
+            shows_at: ProcTime::NEVER,
+            has_timer: false,
+            expires_at: LiveTime::NEVER,
+            dirty: false,
+            due: EventTime::MAX,
+            panes: Vec::new(),
+        }
+    }
+
     /// Where the pane of that window is, or where it belongs.
     #[inline]
     pub(super) fn pane_position(&self, window: u8, start: EventTime) -> Result<usize, usize> {
@@ -233,6 +340,35 @@ mod tests {
             assert_eq!(table.find(&format!("device-{number}")), Some(number));
         }
         assert!(table.slots().map(|(slot, ..)| slot).eq(0..1_000));
+    }
+
+    #[test]
+    fn a_freed_slot_is_given_again_lowest_first_and_a_commit_hears_of_both() {
+        let mut table = DeviceTable::default();
+        let name = |number: u32| DeviceId::new(&format!("d{number}")).expect("valid");
+        for number in 0..5 {
+            table.add(name(number));
+        }
+        table.mark_committed();
+        for slot in [3, 1] {
+            table.free(slot);
+        }
+        assert_eq!((table.find("d3"), table.device_count(), table.len()), (None, 3, 5));
+        assert_eq!((table.add(name(7)), table.find("d7")), (1, Some(1)));
+        table.free(1);
+        assert_eq!((table.add(name(8)), table.add(name(9)), table.add(name(10))), (1, 3, 5));
+        table.free(5);
+        assert!(table.freed().iter().eq(&[1, 3]) && table.given().iter().eq(&[1, 3]));
+        assert!(table.occupied().eq(0..5));
+
+        let mut restored = DeviceTable::default();
+        for (slot, number) in [(4, 4), (1, 8), (0, 0), (3, 9)] {
+            assert!(restored.restore(slot, SlotKind::Device, name(number)));
+        }
+        assert!(!restored.restore(4, SlotKind::Device, name(5)), "it is taken");
+        assert!(!restored.restore(2, SlotKind::Device, name(8)), "it has one");
+        assert_eq!(restored.add(name(11)), 2);
+        assert_eq!((restored.find("d9"), restored.find("d8"), restored.len()), (Some(3), Some(1), 5));
     }
 
     #[test]

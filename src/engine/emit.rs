@@ -7,7 +7,9 @@ use crate::model::time::{EventTime, Now, ProcTime, Span};
 use super::aggregate::{Accumulator, Finish, Finished};
 use super::fields::FieldTable;
 use super::join::Taps;
-use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_accumulators, write_late, write_pane};
+use super::outbox::row::{
+    LateReason, LateRow, PaneKind, PaneRow, RecordRow, write_accumulators, write_late, write_pane, write_record,
+};
 use super::outbox::{LaneKind, Outbox};
 use super::spec::{StreamSpec, WindowKind, WindowSpec};
 use super::watermark::Watermark;
@@ -113,6 +115,50 @@ pub(super) fn emit_late(
     let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
     let states = record.states.iter().map(|(field, state)| (name_of(fields, *field), fields.states().text(*state)));
     out.outbox.push(LaneKind::Late, |bytes| write_late(bytes, &row, values, states));
+}
+
+/// Emits a reading as it is.
+pub(super) fn emit_reading(out: &mut Emit<'_>, stream: &StreamSpec, fields: &FieldTable, record: &Record<'_>) {
+    let row = reading(out.now, stream, record);
+    let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
+    let states = record.states.iter().map(|(field, state)| (name_of(fields, *field), fields.states().text(*state)));
+    out.outbox.push(out.lane_of_readings(), |bytes| write_record(bytes, &row, values, states));
+}
+
+/// Writes a reading that has to wait, as it will be sent.
+pub(super) fn write_reading(
+    bytes: &mut Vec<u8>,
+    out: &Emit<'_>,
+    stream: &StreamSpec,
+    fields: &FieldTable,
+    record: &Record<'_>,
+) {
+    let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
+    let states = record.states.iter().map(|(field, state)| (name_of(fields, *field), fields.states().text(*state)));
+    write_record(bytes, &reading(out.now, stream, record), values, states);
+}
+
+/// Emits what [`write_reading`] wrote.
+pub(super) fn emit_stored_reading(out: &mut Emit<'_>, row: &[u8]) {
+    out.outbox.push(out.lane_of_readings(), |bytes| bytes.extend_from_slice(row));
+}
+
+impl Emit<'_> {
+    fn lane_of_readings(&self) -> LaneKind {
+        if self.uplink_up { LaneKind::Live } else { LaneKind::Backlog }
+    }
+}
+
+fn reading<'a>(now: Now, stream: &'a StreamSpec, record: &Record<'a>) -> RecordRow<'a> {
+    RecordRow {
+        stream: stream.name.as_str(),
+        key: record.device,
+        event: record.at,
+        received: now.wall,
+        early: false,
+        source: record.source,
+        quality: now.quality,
+    }
 }
 
 /// Until when the last value holds: the end of a window that has closed. A session ends

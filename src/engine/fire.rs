@@ -6,6 +6,7 @@ use super::aggregate::Accumulator;
 use super::emit::{Emit, emit_pane};
 use super::join::Rise;
 use super::outbox::row::PaneKind;
+use super::records::WHOLE;
 use super::spec::{Scope, WindowSpec};
 use super::stream::Stream;
 use super::window::pane::Pane;
@@ -22,6 +23,7 @@ impl Stream {
                 if let Some(taps) = &mut out.taps {
                     taps.note_rise(Rise::Device(slot));
                 }
+                self.release_passed(out, slot);
                 let device = self.devices.get(slot);
                 if let Some(watermark) = device.watermark.time()
                     && device.due <= watermark
@@ -44,6 +46,7 @@ impl Stream {
         if let Some(taps) = &mut out.taps {
             taps.note_rise(group.map_or(Rise::Stream, Rise::Group));
         }
+        self.release_passed(out, group.unwrap_or(WHOLE));
         while let Some((common, watermark)) = self.common(group)
             && let Some(watermark) = watermark.time()
             && let Some((due, slot)) = common.due.first().copied()

@@ -81,7 +81,9 @@ impl Stream {
         if self.devices.group_count() >= self.spec.devices_max {
             return Err(RejectReason::TooManyGroups);
         }
-        Ok(self.devices.add_group(label))
+        let slot = self.devices.add_group(label);
+        self.revive(slot);
+        Ok(slot)
     }
 
     /// Moves a device to another group.
@@ -136,6 +138,9 @@ impl Stream {
         }
         if self.raise_common(group) {
             self.fire_common(out, Some(group));
+        }
+        if last && matches!(self.spec.watermark.scope, Scope::Group(_)) {
+            self.release_idle(out, group);
         }
     }
 

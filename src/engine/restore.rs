@@ -17,12 +17,14 @@ use super::groups;
 use super::join::Joins;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
+use super::records::shed_held;
 use super::redelivery::Redelivery;
 use super::scope::Common;
 use super::snapshot::{self, Definition};
 use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowKind, WindowSpec};
 use super::stream::{Stream, calendars_of, fields_of};
 use super::timers::LiveTime;
+use super::ttl::{fit_tombstones, rearm_expiry};
 use super::watermark::Watermark;
 use super::window::pane::Pane;
 use super::wire::Damaged;
@@ -98,6 +100,7 @@ impl Engine {
                 set_fences(&mut old, wanted);
             }
             drain_undefined(&mut out, &mut old, wanted);
+            changed |= shed_held(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
                 let names = old.fields.names().to_vec();
                 let stream = fitted(old, wanted.clone());
@@ -167,7 +170,7 @@ fn window_target(stored: &StreamSpec, window: usize, wanted: &StreamSpec) -> Opt
 fn set_fences(old: &mut Stream, wanted: &StreamSpec) {
     for (window, stored) in old.spec.windows.iter().enumerate() {
         let target = window_target(&old.spec, window, wanted).map(|target| &wanted.windows[target]);
-        for slot in old.all_slots() {
+        for slot in old.devices.occupied().collect::<Vec<_>>() {
             let until = match target {
                 // All that has records may have been reported.
                 None => old.devices.get(slot).newest,
@@ -289,6 +292,8 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     }
     forget_lateness(&mut old, &wanted.watermark);
     renumber_fields(&mut old, &wanted);
+    fit_tombstones(&mut old, &wanted);
+    old.dedup.fit(wanted.dedup.clone());
     old.windows = books;
     old.calendars = calendars_of(&wanted);
     old.has_groups = groups::are_used(&wanted);
@@ -336,7 +341,7 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
 
 /// Every deadline anew, from what was persisted. Returns the cost of its panes.
 fn rearm(stream: &mut Stream, now: ProcTime) -> usize {
-    let mut cost = 0;
+    let mut cost = stream.ordered.cost();
     stream.open_panes = 0;
     stream.common = Common::default();
     for slot in stream.all_slots() {
@@ -362,6 +367,7 @@ fn rearm(stream: &mut Stream, now: ProcTime) -> usize {
         }
         rearm_shows(stream, slot, now);
     }
+    rearm_expiry(stream);
     cost += rearm_deltas(stream, now);
     stream.mark_committed();
     cost

@@ -12,16 +12,19 @@ use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
 use super::aggregate::Accumulator;
 use super::backfill::Backfill;
+use super::dedup::Dedup;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
 use super::groups;
-use super::ledger::{StreamLedger, WindowLedger};
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
+use super::ordered::Ordered;
 use super::outbox::row::LateReason;
 use super::scope::Common;
 use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
+use super::tombstones::Tombstones;
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
 use super::window::calendar::Calendar;
@@ -45,6 +48,10 @@ pub(super) struct Stream {
     /// Each device is in a group, by its label.
     pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
+    /// The same for `state_ttl`.
+    pub(super) expiry: IdleTimers,
+    /// What is left of devices that were silent for so long.
+    pub(super) tombstones: Tombstones,
     /// Devices with panes that are shown by the clock; see `shows.rs`.
     pub(super) shows: BTreeSet<(ProcTime, u32)>,
     pub(super) backfill: Backfill,
@@ -52,6 +59,12 @@ pub(super) struct Stream {
     pub(super) calendars: Vec<Option<Calendar>>,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
+    /// The books of the readings that are passed on.
+    pub(super) records: RecordsLedger,
+    /// By what copies of a reading are recognised.
+    pub(super) dedup: Dedup,
+    /// Readings that wait for the watermark.
+    pub(super) ordered: Ordered,
     pub(super) open_panes: usize,
     pub(super) spare: Vec<Vec<Accumulator>>,
     pub(super) changes: Changes,
@@ -76,12 +89,10 @@ pub(super) struct Changes {
     pub devices: Vec<u32>,
     /// Panes that are gone: device, window, start.
     pub removed: Vec<(u32, u8, EventTime)>,
-    /// Fields and devices before these are committed.
+    /// Fields before this one are committed.
     pub fields_from: usize,
     /// See `fields_from`.
     pub states_from: usize,
-    /// See `fields_from`.
-    pub devices_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
 }
@@ -100,11 +111,16 @@ impl Stream {
             common: Common::default(),
             has_groups: groups::are_used(&spec),
             timers: IdleTimers::default(),
+            expiry: IdleTimers::default(),
+            tombstones: Tombstones::default(),
             shows: BTreeSet::new(),
             backfill: Backfill::default(),
             calendars: calendars_of(&spec),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
+            records: RecordsLedger::default(),
+            dedup: Dedup::new(spec.dedup.clone()),
+            ordered: Ordered::default(),
             open_panes: 0,
             spare: Vec::new(),
             changes: Changes::default(),
@@ -129,7 +145,10 @@ impl Stream {
     /// True for a retained message that tells nothing new: it has no time of its
     /// own, or one that is not newer than the device's newest record.
     pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
-        let newest = || self.devices.get(self.devices.find(device)?).newest;
+        let newest = || match self.devices.find(device) {
+            Some(slot) => self.devices.get(slot).newest,
+            None => self.tombstones.newest(device),
+        };
         source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)
     }
 
@@ -194,9 +213,28 @@ impl Stream {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
         };
+        if self.is_duplicate(slot, record) {
+            return self.hear_duplicate(out, live, slot);
+        }
         self.ledger.received += 1;
         self.ledger.accepted += 1;
 
+        self.pass_on(out, slot, record);
+        self.add_to_windows(out, slot, record);
+        let rises = self.advance(slot, record.at, is_mark);
+        if let Some(timeout) = self.spec.watermark.idle_timeout {
+            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
+        }
+        self.arm_expiry(slot, live);
+        self.touch(slot);
+        if rises {
+            self.fire_passed(out, slot);
+        }
+    }
+
+    /// As [`Stream::add_to_windows`]; every value counts.
+    #[inline]
+    pub(super) fn add_values_to_windows(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>) {
         let before = self.watermark_of(slot);
         if let Some(taps) = &mut out.taps
             && taps.wants.records
@@ -218,14 +256,6 @@ impl Stream {
             };
             self.add_to_window(out, slot, window, record, before);
         }
-        let rises = self.advance(slot, record.at, is_mark);
-        if let Some(timeout) = self.spec.watermark.idle_timeout {
-            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
-        }
-        self.touch(slot);
-        if rises {
-            self.fire_passed(out, slot);
-        }
     }
 
     /// The slot of the record's device, which is in the group that the record says.
@@ -236,9 +266,12 @@ impl Stream {
             return Err(RejectReason::TooManyDevices);
         }
         let group = if self.has_groups { Some(self.group_slot(record.group)?) } else { None };
-        let slot = match known {
-            Some(slot) => slot,
-            None => self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?),
+        let slot = if let Some(slot) = known {
+            slot
+        } else {
+            let slot = self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?);
+            self.revive(slot);
+            slot
         };
         if let Some(group) = group
             && self.devices.get(slot).group != Some(group)
@@ -256,6 +289,7 @@ impl Stream {
             device.watermark.raise(Watermark::END);
             device.floor.raise(Watermark::END);
             if self.spec.watermark.scope == Scope::Device {
+                self.release_passed(out, slot);
                 self.fire_due(out, slot, EventTime::MAX);
             }
             self.touch(slot);
@@ -310,11 +344,14 @@ impl Stream {
                 pane.dirty = false;
             }
         }
+        self.ordered.mark_committed();
+        self.dedup.mark_committed();
         self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
         self.changes.states_from = self.fields.states().texts().len();
-        self.changes.devices_from = self.devices.len();
+        self.devices.mark_committed();
+        self.tombstones.mark_committed();
         self.changes.ledger = false;
     }
 
@@ -323,6 +360,7 @@ impl Stream {
         !self.changes.ledger
             && self.changes.devices.is_empty()
             && self.changes.removed.is_empty()
+            && self.ordered.is_committed()
             && self.backfill.changed.is_empty()
     }
 }

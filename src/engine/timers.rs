@@ -101,13 +101,14 @@ impl IdleTimers {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes the earliest entry that is due at `now`.
-    pub(super) fn pop_due(&mut self, now: LiveTime) -> Option<u32> {
+    /// Takes the earliest entry that is due at `now`: its time and its device. A device
+    /// that was heard since is put back, so that all come out in the order of their deadlines.
+    pub(super) fn pop_due(&mut self, now: LiveTime) -> Option<(LiveTime, u32)> {
         let Reverse((at, _)) = *self.heap.peek()?;
         if at > now {
             return None;
         }
-        self.heap.pop().map(|Reverse((_, device))| device)
+        self.heap.pop().map(|Reverse(entry)| entry)
     }
 }
 
@@ -142,8 +143,8 @@ mod tests {
         timers.push(LiveTime(3), 2);
         assert_eq!(timers.earliest(), Some(LiveTime(3)));
         assert_eq!(timers.pop_due(LiveTime(2)), None);
-        assert_eq!(timers.pop_due(LiveTime(5)), Some(2));
-        assert_eq!(timers.pop_due(LiveTime(5)), Some(1));
+        assert_eq!(timers.pop_due(LiveTime(5)), Some((LiveTime(3), 2)));
+        assert_eq!(timers.pop_due(LiveTime(5)), Some((LiveTime(5), 1)));
         assert_eq!(timers.pop_due(LiveTime(5)), None);
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! - a pane replaces the one held under its id when its (epoch, rev) is higher, and
 //!   so does a `join` with a `rev`;
-//! - `delta`, `late`, `gap`, `alarm` and a `join` without a `rev` count once per (gw, epoch, lane, seq);
+//! - `delta`, `record`, `late`, `gap`, `alarm` and a `join` without a `rev` count once per
+//!   (gw, epoch, lane, seq);
 //! - ids named in `replaces` are dropped and stay dead;
 //! - `seq` has no holes per (gw, epoch, lane), other than those a gap record
 //!   stands for.
@@ -134,6 +135,7 @@ enum Kind {
     Pane,
     Join,
     Delta,
+    Record,
     Late,
     Gap,
     Alarm,
@@ -262,8 +264,13 @@ impl Receiver {
         self.others.iter().filter(|(key, _)| key.kind == Kind::Late).map(|(_, record)| record)
     }
 
-    /// The end state: panes and windows of joins by id, then pairs, deltas, late
-    /// records, gaps and alarms.
+    /// The readings that were passed on as they are, in the order of (gw, epoch, lane, seq).
+    pub fn readings(&self) -> impl Iterator<Item = &Value> {
+        self.others.iter().filter(|(key, _)| key.kind == Kind::Record).map(|(_, record)| record)
+    }
+
+    /// The end state: panes and windows of joins by id, then pairs, deltas, readings,
+    /// late records, gaps and alarms.
     pub fn end_state(&self) -> impl Iterator<Item = &Value> {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }

@@ -48,9 +48,28 @@ pub const WINDOWS_MAX: usize = 8;
 /// record; beyond the bound its records go to lane `late` as `too_many_windows`.
 pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// What all open windows together may take of a snapshot, by the estimate of
-/// `Pane::cost`. Beyond it a record that needs another window goes to lane `late` as
-/// `too_many_windows`, and a field that is new to its window is left out.
+/// `Pane::cost`. Readings that wait for ordered output count too. Beyond it a record
+/// that needs another window goes to lane `late` as `too_many_windows`, a field that is
+/// new to its window is left out, and readings leave early.
 pub const OPEN_COST_MAX: usize = 6 * 1024 * 1024;
+/// Readings of one stream that may wait for ordered output when the configuration says
+/// nothing, and at most. They count in `OPEN_COST_MAX` too. Full: one leaves early.
+pub const ORDERED_DEFAULT: usize = 10_000;
+/// See `ORDERED_DEFAULT`.
+pub const ORDERED_MAX: usize = 100_000;
+/// Readings of one device by which copies are recognised when the configuration says
+/// nothing. Covers what a device, or a second gateway, sends again after a lost connection.
+pub const DEDUP_HORIZON_DEFAULT: usize = 128;
+/// The largest horizon that a configuration may ask for: each reading is compared with it.
+pub const DEDUP_HORIZON_MAX: usize = 1_024;
+/// What the memory of copies of all streams may take of a snapshot, which has room for
+/// 11 MiB after compression; fingerprints cannot be compressed. The configuration is
+/// checked against it.
+pub const DEDUP_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What is left of devices whose state was freed: four for each device that a stream may
+/// have, and never more than this, because their names cannot be compressed and all of
+/// them are in every snapshot. Full: the oldest goes, and its device begins anew.
+pub const TOMBSTONES_MAX: usize = 65_536;
 /// Windows of one device and definition that late records are gathered for. Beyond it
 /// what was gathered is emitted, so that only the number of rows grows.
 pub const BACKFILL_WINDOWS_MAX: usize = 256;

@@ -111,6 +111,10 @@ impl Ledger {
             ledger.received += books["received"].as_u64().unwrap_or(0);
             let places = ["accepted", "rejected", "duplicate", "future", "ignored"];
             ledger.lines.push(Line::new(format!("stream {name}"), books, "received", &places));
+            if !stream["records"].is_null() {
+                let places = ["open", "on_time", "early", "side_output"];
+                ledger.lines.push(Line::new(format!("records {name}"), &stream["records"], "accepted", &places));
+            }
             for window in items(&stream["windows"]) {
                 let name = format!("window {name}/{}", window["name"].as_str().unwrap_or("?"));
                 let places = ["open", "on_time", "late_update", "side_output", "backfilled", "dropped", "no_window"];

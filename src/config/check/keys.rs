@@ -164,7 +164,19 @@ pub static STREAM: Section = Section {
         key("max_future", Default("5m"), "records further ahead of our clock are set aside; or `off`"),
         key("min_time", Default("2000-01-01T00:00:00Z"), "earlier times are no times (RFC 3339); or `off`"),
         key("devices_max", Default("10000"), "records of further devices are rejected; 1 to 100000"),
-        key("windows", Required, "at least one `[[streams.windows]]`"),
+        key(
+            "state_ttl",
+            Default("off"),
+            "silence after which the state of a device is freed, and its place is another's; or `off`",
+        ),
+        key("dedup", Default("off"), "readings that come twice count once; see `streams.dedup`"),
+        key(
+            "records",
+            Derived("`off` with windows, else `arrival`"),
+            "pass single readings on: `off`, on `arrival`, or `ordered` by event time",
+        ),
+        key("ordered_max", Default("10000"), "readings that may wait for `records = \"ordered\"`; 1 to 100000"),
+        key("windows", Optional, "`[[streams.windows]]`; without any, readings are passed on as they are"),
     ],
 };
 
@@ -178,6 +190,24 @@ pub static TIME: Section = Section {
         key("format", Derived("either `unit` or `format`"), "`rfc3339`, with an offset"),
         key("missing", Default("reject"), "no time there: `reject` the record, or take the time of `receive`"),
         key("bad", Default("reject"), "unreadable, or before `min_time`: `reject` or `receive`"),
+    ],
+};
+
+/// `dedup` of a stream.
+pub static DEDUP: Section = Section {
+    title: "streams.dedup",
+    keys: &[
+        key("sequence", Derived("either `sequence` or `by`"), "the field that numbers the readings of a device"),
+        key(
+            "by",
+            Derived("either `sequence` or `by`"),
+            "`time_and_values`: the same time and values are the same reading",
+        ),
+        key(
+            "horizon",
+            Derived("`128`, or what 2 MiB hold for `devices_max`"),
+            "readings remembered per device, 1 to 1024",
+        ),
     ],
 };
 
@@ -272,8 +302,8 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 11] =
-    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &WINDOW, &LATE_UPDATES, &JOIN];
+pub static SECTIONS: [&Section; 12] =
+    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &DEDUP, &WINDOW, &LATE_UPDATES, &JOIN];
 
 impl Section {
     /// The key of that name.

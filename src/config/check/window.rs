@@ -23,13 +23,6 @@ pub(super) fn check_all(
         Some(_) => items(stream, "windows", WINDOWS_MAX, report)?,
         None => Vec::new(),
     };
-    if items.is_empty() {
-        let wrong = "a stream needs at least one window: passing single records on is not supported yet, \
-                     so they would be acknowledged and go nowhere";
-        let hint = "[[streams.windows]] with name = \"1m\" and size = \"1m\"";
-        report.problem(&stream.spot_of("windows"), Wrong::new(wrong).hint(hint));
-        return None;
-    }
     let tables: Vec<Table<'_>> =
         items.iter().filter_map(|item| Table::open_item(item, &keys::WINDOW, report)).collect();
     unique_names(&tables, report);

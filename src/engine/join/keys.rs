@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::engine::devices::SlotKind;
 use crate::engine::spec::{KeySpec, Scope};
 use crate::engine::stream::Stream;
 use crate::engine::watermark::Watermark;
@@ -18,7 +19,9 @@ impl Stream {
         match (slot, self.spec.watermark.scope) {
             (Some(slot), _) => self.watermark_of(slot),
             (None, Scope::Shared | Scope::Stream(_)) => self.shared,
-            (None, Scope::Device | Scope::Group(_)) => Watermark::NONE,
+            // One that was silent for `state_ttl` has got as far as it had.
+            (None, Scope::Device) => self.tombstones.watermark(SlotKind::Device, key).unwrap_or_default(),
+            (None, Scope::Group(_)) => self.tombstones.watermark(SlotKind::Group, key).unwrap_or_default(),
         }
     }
 
@@ -41,11 +44,14 @@ impl Stream {
 
     /// The watermark that [`Stream::scope_of_key`] names.
     pub(super) fn watermark_of_scope(&self, scope: &str) -> Watermark {
-        let slot = match self.spec.watermark.scope {
+        let (slot, kind) = match self.spec.watermark.scope {
             Scope::Shared | Scope::Stream(_) => return self.shared,
-            Scope::Device => self.devices.find(scope),
-            Scope::Group(_) => self.devices.find_group(scope),
+            Scope::Device => (self.devices.find(scope), SlotKind::Device),
+            Scope::Group(_) => (self.devices.find_group(scope), SlotKind::Group),
         };
-        slot.map_or(Watermark::NONE, |slot| self.devices.get(slot).watermark)
+        match slot {
+            Some(slot) => self.devices.get(slot).watermark,
+            None => self.tombstones.watermark(kind, scope).unwrap_or_default(),
+        }
     }
 }

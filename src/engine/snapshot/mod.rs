@@ -9,10 +9,11 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | late | aggregates)
-//! section:    new fields | new states | new slots | shared watermark | newest | lateness? | books | removed panes |
-//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane) |
+//! section:    new fields | new states | freed slots | given slots | tombstones | shared watermark | newest |
+//!             lateness? | books | copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
+//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | ends in? | idle in | n × pane) |
 //!             n × (slot | window | 0: gone, 1: goes on, 2: new | quiet in | full in | n × delta)
-//! new slot:   device, group or stream | name
+//! given slot: slot | device, group or stream | name
 //! ```
 //!
 //! A page holds what changed since the one before it and refers to streams,
@@ -29,8 +30,8 @@ mod pane;
 use crate::model::ids::{DeviceId, Name};
 use crate::model::time::{EventTime, Span};
 
-use super::devices::SlotKind;
-use super::ledger::{StreamLedger, WindowLedger};
+use super::devices::{DeviceTable, SlotKind};
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::stream::Stream;
 use super::timers::{Clocks, LiveTime};
 use super::watermark::Watermark;
@@ -59,6 +60,7 @@ const IDLE: u8 = 1;
 const GROUP: u8 = 2;
 const FLOOR: u8 = 4;
 const LATENESS: u8 = 8;
+const EXPIRES: u8 = 16;
 
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,20 +72,24 @@ pub(super) enum Extent {
 }
 
 pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, clocks: Clocks) {
-    let (fields_from, states_from, devices_from) = match extent {
-        Extent::Changes => (stream.changes.fields_from, stream.changes.states_from, stream.changes.devices_from),
-        Extent::Whole => (0, 0, 0),
+    let (fields_from, states_from) = match extent {
+        Extent::Changes => (stream.changes.fields_from, stream.changes.states_from),
+        Extent::Whole => (0, 0),
     };
     write_names(out, &stream.fields.names()[fields_from..]);
     write_names(out, &stream.fields.states().texts()[states_from..]);
-    put_u64(out, (stream.devices.len() - devices_from) as u64);
-    for (_, name, device) in stream.devices.slots().skip(devices_from) {
-        out.push(match device.kind {
-            SlotKind::Device => 0,
-            SlotKind::Group => 1,
-            SlotKind::Stream => 2,
-        });
-        put_str(out, name.as_str());
+    match extent {
+        Extent::Changes => {
+            put_u64(out, stream.devices.freed().len() as u64);
+            stream.devices.freed().iter().for_each(|slot| put_u64(out, u64::from(*slot)));
+            write_given(out, &stream.devices, stream.devices.given().iter().copied());
+            stream.tombstones.write_changes(out);
+        }
+        Extent::Whole => {
+            put_u64(out, 0);
+            write_given(out, &stream.devices, stream.devices.occupied());
+            stream.tombstones.write_all(out);
+        }
     }
     put_time(out, stream.shared.time());
     put_time(out, stream.newest);
@@ -95,14 +101,18 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
     for books in &stream.windows {
         books.write(out);
     }
+    stream.records.write(out);
+    stream.dedup.write(out, extent);
     match extent {
         Extent::Changes => {
+            stream.ordered.write_changes(out);
             write_removed(out, &stream.changes.removed);
             write_devices(out, stream, extent, clocks, stream.changes.devices.iter().copied());
         }
         Extent::Whole => {
+            stream.ordered.write_all(out);
             write_removed(out, &[]);
-            write_devices(out, stream, extent, clocks, 0..u32::try_from(stream.devices.len()).expect("bounded"));
+            write_devices(out, stream, extent, clocks, stream.devices.occupied());
         }
     }
     write_bursts(out, stream, extent, clocks.proc);
@@ -112,6 +122,20 @@ fn write_names(out: &mut Vec<u8>, names: &[Name]) {
     put_u64(out, names.len() as u64);
     for name in names {
         put_str(out, name.as_str());
+    }
+}
+
+fn write_given(out: &mut Vec<u8>, devices: &DeviceTable, slots: impl Iterator<Item = u32> + Clone) {
+    put_u64(out, slots.clone().count() as u64);
+    for slot in slots {
+        put_u64(out, u64::from(slot));
+        out.push(match devices.get(slot).kind {
+            SlotKind::Device => 0,
+            SlotKind::Group => 1,
+            SlotKind::Stream => 2,
+            SlotKind::Vacant => unreachable!("a vacant slot is not given"),
+        });
+        put_str(out, devices.name(slot).as_str());
     }
 }
 
@@ -129,9 +153,10 @@ fn write_devices(
     stream: &Stream,
     extent: Extent,
     clocks: Clocks,
-    slots: impl ExactSizeIterator<Item = u32>,
+    slots: impl Iterator<Item = u32> + Clone,
 ) {
-    put_u64(out, slots.len() as u64);
+    let slots = slots.filter(|slot| stream.devices.get(*slot).kind != SlotKind::Vacant);
+    put_u64(out, slots.clone().count() as u64);
     for slot in slots {
         let device = stream.devices.get(slot);
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
@@ -142,7 +167,8 @@ fn write_devices(
             flag(device.idle, IDLE)
                 | flag(device.group.is_some(), GROUP)
                 | flag(device.floor > Watermark::NONE, FLOOR)
-                | flag(device.lateness.is_some(), LATENESS),
+                | flag(device.lateness.is_some(), LATENESS)
+                | flag(device.expires_at != LiveTime::NEVER, EXPIRES),
         );
         if let Some(group) = device.group {
             put_u64(out, u64::from(group));
@@ -152,6 +178,9 @@ fn write_devices(
         }
         if let Some(histogram) = &device.lateness {
             histogram.write(out);
+        }
+        if device.expires_at != LiveTime::NEVER {
+            put_u64(out, device.expires_at.remaining(clocks.live).as_millis());
         }
         // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(clocks.live).as_millis();
@@ -173,8 +202,15 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         stream.fields.intern_state(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
-        read_new_slot(reader, stream)?;
+        let slot = read_slot(reader, stream)?;
+        stream.dedup.forget(slot);
+        stream.fences.forget(slot);
+        stream.devices.free(slot);
     }
+    for _ in 0..reader.u64()? {
+        read_given(reader, stream)?;
+    }
+    stream.tombstones.read(reader)?;
     stream.shared = Watermark::restore(reader.time()?);
     stream.newest = reader.time()?;
     stream.lateness = if reader.u8()? == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
@@ -182,6 +218,9 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     for books in &mut stream.windows {
         *books = WindowLedger::read(reader)?;
     }
+    stream.records = RecordsLedger::read(reader)?;
+    stream.dedup.read(reader, stream.devices.len())?;
+    stream.ordered.read(reader)?;
     for _ in 0..reader.u64()? {
         let (slot, window) = (read_slot(reader, stream)?, reader.u8()?);
         let start = EventTime::from_millis(reader.i64()?);
@@ -196,17 +235,16 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     read_bursts(reader, stream)
 }
 
-fn read_new_slot(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
-    let kind = reader.u8()?;
-    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
-    let devices = &mut stream.devices;
-    match kind {
-        0 if devices.find(name.as_str()).is_none() => devices.add(name),
-        1 if devices.find_group(name.as_str()).is_none() => devices.add_group(name),
-        2 if devices.whole().is_none() => devices.add_whole(),
+fn read_given(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+    let slot = reader.uint()?;
+    let kind = match reader.u8()? {
+        0 => SlotKind::Device,
+        1 => SlotKind::Group,
+        2 => SlotKind::Stream,
         _ => return Err(Damaged),
     };
-    Ok(())
+    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
+    if stream.devices.restore(slot, kind, name) { Ok(()) } else { Err(Damaged) }
 }
 
 fn read_slot(reader: &mut Reader<'_>, stream: &Stream) -> Result<u32, Damaged> {
@@ -225,6 +263,10 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     }
     let floor = if flags & FLOOR == 0 { None } else { reader.time()? };
     let lateness = if flags & LATENESS == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
+    let expires_at = match flags & EXPIRES {
+        0 => LiveTime::NEVER,
+        _ => live.plus(Span::from_millis(reader.u64()?)),
+    };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -238,6 +280,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     device.floor = Watermark::restore(floor);
     device.lateness = lateness;
     device.idle_at = idle_at;
+    device.expires_at = expires_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
         match device.pane_position(pane.window, pane.start) {

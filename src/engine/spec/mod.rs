@@ -1,7 +1,9 @@
 //! What the engine is told to do: the checked pipeline. Built by `config`,
 //! which guarantees the stated ranges; the engine relies on them.
 
+mod dedup;
 mod join;
+mod records;
 mod source;
 mod watermark;
 mod window;
@@ -13,7 +15,9 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::encode::Encoding;
 
+pub use dedup::{DedupBy, DedupSpec};
 pub use join::{JoinKind, JoinSpec, WindowRef};
+pub use records::Records;
 pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
 pub use window::{KeySpec, LatePolicy, LateUpdates, WindowKind, WindowSpec};
@@ -75,6 +79,13 @@ pub struct StreamSpec {
     pub min_time: Option<EventTime>,
     /// Devices of this stream, 1 ..= `limits::DEVICES_MAX`.
     pub devices_max: usize,
+    /// Silence after which the state of a device is freed; `None`: never. At least
+    /// [`StreamSpec::shortest_ttl`].
+    pub state_ttl: Option<Span>,
+    /// How copies of a reading are recognised; `None`: each counts.
+    pub dedup: Option<DedupSpec>,
+    /// Whether single readings are passed on.
+    pub records: Records,
     /// At most `limits::WINDOWS_MAX`.
     pub windows: Vec<WindowSpec>,
 }
@@ -117,6 +128,9 @@ impl StreamSpec {
             max_future: None,
             min_time: None,
             devices_max: DEVICES_DEFAULT,
+            state_ttl: None,
+            dedup: None,
+            records: Records::Off,
             windows: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ mod join;
 mod late;
 mod notice;
 mod pane;
+mod reading;
 
 use core::fmt;
 
@@ -66,6 +67,7 @@ impl Serialize for RecordView<'_> {
             Row::Alarm(row) => self.alarm(*row).serialize(serializer),
             Row::Join(row, sides) => JoinView::new(self.gateway, self.seq, row, *sides).serialize(serializer),
             Row::Pair(row) => PairView::new(self.gateway, self.seq, row).serialize(serializer),
+            Row::Record(row, values) => self.reading(row, *values).serialize(serializer),
         }
     }
 }

@@ -16,6 +16,8 @@ pub enum LateReason {
     TooManyWindows,
     /// Its window was reported under a definition that has changed since.
     Redefined,
+    /// Ordered output is past its event time, because the buffer was full or the device silent.
+    OutOfOrder,
 }
 
 /// A record that no window took.
@@ -171,8 +173,13 @@ impl RawValue<'_> {
 
 impl LateReason {
     /// Every reason. Append only: the place is the persisted tag.
-    pub const ALL: [LateReason; 4] =
-        [LateReason::Late, LateReason::Future, LateReason::TooManyWindows, LateReason::Redefined];
+    pub const ALL: [LateReason; 5] = [
+        LateReason::Late,
+        LateReason::Future,
+        LateReason::TooManyWindows,
+        LateReason::Redefined,
+        LateReason::OutOfOrder,
+    ];
 
     /// The word used in outputs.
     pub fn as_str(self) -> &'static str {
@@ -181,6 +188,7 @@ impl LateReason {
             LateReason::Future => "future",
             LateReason::TooManyWindows => "too_many_windows",
             LateReason::Redefined => "redefined",
+            LateReason::OutOfOrder => "out_of_order",
         }
     }
 }
