@@ -277,7 +277,7 @@ impl Run<'_> {
                     fields
                 }
                 Row::Late(late, values) => late_fields(&late, values),
-                Row::Gap(_) | Row::Alarm(_) | Row::Record(..) | Row::Join(..) | Row::Pair(_) => {
+                Row::Gap(_) | Row::Alarm(_) | Row::Join(..) | Row::Pair(_) | Row::Record(..) => {
                     panic!("the corpus makes panes and late records alone")
                 }
             };

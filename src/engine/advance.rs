@@ -122,8 +122,8 @@ impl Stream {
         }
     }
 
-    /// Strategy `processing`: when the clock will have reached the next pane or reading that
-    /// is due, or what else is (`also`), if it goes on as it did at `now`.
+    /// Strategy `processing`: when the clock will have reached the next pane or reading
+    /// that is due, or what else is (`also`), if it goes on as it did at `now`.
     pub(super) fn clock_deadline(&self, now: Now, also: Option<EventTime>) -> Option<ProcTime> {
         let Strategy::Processing { delay } = self.spec.watermark.strategy else { return None };
         let pane = self.common.due.first().map(|(due, _)| *due);

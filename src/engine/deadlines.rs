@@ -66,8 +66,7 @@ impl Engine {
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
         let silence = |stream: &Stream| stream.timers.earliest().into_iter().chain(stream.expiry.earliest()).min();
-        let idle = self.streams.iter().filter_map(silence);
-        let idle = idle.chain(self.joins.earliest_deadline()).min();
+        let idle = self.streams.iter().filter_map(silence).chain(self.joins.earliest_deadline()).min();
         let idle = idle.and_then(|at| self.idle_clock.proc_time_of(at));
         let clock = self.seen.and_then(|now| {
             let streams = self.streams.iter().enumerate();

@@ -67,20 +67,20 @@ impl Tombstones {
         evicted
     }
 
+    /// What is left of a device or group, if it is one that is gone.
+    pub(super) fn get(&self, kind: SlotKind, name: &str) -> Option<Tombstone> {
+        if self.by_name.is_empty() {
+            return None;
+        }
+        self.by_name.get(&hashed(kind, name)).map(|(_, tombstone)| *tombstone)
+    }
+
     /// The device or group is back.
     pub(super) fn take(&mut self, kind: SlotKind, name: &str) -> Option<Tombstone> {
         if self.by_name.is_empty() {
             return None;
         }
         self.remove(hashed(kind, name))
-    }
-
-    /// What is left of a device or group that is gone.
-    pub(super) fn get(&self, kind: SlotKind, name: &str) -> Option<Tombstone> {
-        if self.by_name.is_empty() {
-            return None;
-        }
-        self.by_name.get(&hashed(kind, name)).map(|(_, tombstone)| *tombstone)
     }
 
     /// Changes all of them, for another configuration. A snapshot has to follow.

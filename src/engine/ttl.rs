@@ -99,8 +99,8 @@ impl Stream {
         };
         if orders {
             if let Some(taps) = &mut out.taps {
-                let is_group = self.devices.get(slot).kind == SlotKind::Group;
-                taps.note_rise(if is_group { Rise::Group(slot) } else { Rise::Device(slot) });
+                let is_device = self.spec.watermark.scope == Scope::Device;
+                taps.note_rise(if is_device { Rise::Device(slot) } else { Rise::Group(slot) });
             }
             self.release_passed(out, slot);
         }

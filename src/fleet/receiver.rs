@@ -269,8 +269,8 @@ impl Receiver {
         self.others.iter().filter(|(key, _)| key.kind == Kind::Record).map(|(_, record)| record)
     }
 
-    /// The end state: panes and windows of joins by id, then pairs, deltas, readings, late
-    /// records, gaps and alarms.
+    /// The end state: panes and windows of joins by id, then pairs, deltas, readings,
+    /// late records, gaps and alarms.
     pub fn end_state(&self) -> impl Iterator<Item = &Value> {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }

@@ -311,3 +311,25 @@ fn a_watermark_that_follows_the_clock_completes_a_row_at_its_time() {
     assert_eq!(world.tick(10_999).len(), 0);
     assert_eq!(brief(&world.tick(11_000)), [json!([0, "on_time", 0, 1, null, ["b"]])]);
 }
+
+#[test]
+fn a_side_that_is_gone_has_got_as_far_as_its_windows() {
+    let plain = "disorder = \"0s\"\nidle_timeout = \"off\"";
+    let mortal = format!("{plain}\nstate_ttl = \"30s\"");
+    let text = |join: &str| {
+        format!("{}{}\n[[joins]]\nname = \"j\"\n{join}\n", stream("a", plain, ""), stream("b", &mortal, ""))
+    };
+    for restarts in [false, true] {
+        let spec = parse(&text(&format!("{WINDOWS}\nmode = \"outer\"\nttl = \"1h\"")));
+        let mut world = if restarts { World::restarting(spec) } else { World::new(spec) };
+        world.reading(0, "b/d", 1_000, 10.0);
+        world.reading(0, "a/d", 2_000, 1.0);
+        world.reading(0, "a/d", 10_000, 2.0);
+        assert_eq!(world.rows.len(), 0, "b may go on");
+        // The silence of b fires its window, and with it the row.
+        assert_eq!(brief(&world.tick(30_001)), [json!([0, "on_time", 0, 1, 10, []])], "restarts: {restarts}");
+        // What is left of it is known to have passed the window.
+        world.reading(30_002, "a/d", 20_000, 3.0);
+        assert_eq!(world.rows.len(), 1, "of the window after that nothing is known");
+    }
+}

@@ -8,8 +8,8 @@ use crate::engine::stream::Stream;
 use crate::engine::watermark::Watermark;
 
 impl Stream {
-    /// The watermark of a key. Of one that is gone: the one that it left. Of one that is
-    /// unknown: that of the stream, where all share it; else none.
+    /// The watermark of a key. Of one that is unknown: that of the stream, where all
+    /// share it; else none.
     pub(super) fn watermark_of_key(&self, kind: KeySpec, key: &str) -> Watermark {
         let slot = match kind {
             KeySpec::Device => self.devices.find(key),
@@ -19,6 +19,7 @@ impl Stream {
         if let Some(slot) = slot {
             return self.watermark_of(slot);
         }
+        // One that was silent for `state_ttl` has got as far as it had.
         let tombstone = match kind {
             KeySpec::Device => self.tombstones.get(SlotKind::Device, key),
             KeySpec::Group => self.tombstones.get(SlotKind::Group, key),
@@ -29,6 +30,7 @@ impl Stream {
         match (self.spec.watermark.scope, kind) {
             (Scope::Shared | Scope::Stream(_), _) => self.shared.max(floor),
             (Scope::Device, _) | (Scope::Group(_), KeySpec::Group) => own,
+            // A device's tombstone knows what it has seen of its group's.
             (Scope::Group(_), KeySpec::Device | KeySpec::Stream) => floor,
         }
     }
@@ -57,8 +59,9 @@ impl Stream {
             Scope::Device => (self.devices.find(scope), SlotKind::Device),
             Scope::Group(_) => (self.devices.find_group(scope), SlotKind::Group),
         };
-        let slot = slot.map(|slot| self.devices.get(slot).watermark);
-        let left = || self.tombstones.get(kind, scope).map(|tombstone| tombstone.watermark);
-        slot.or_else(left).unwrap_or_default()
+        match slot {
+            Some(slot) => self.devices.get(slot).watermark,
+            None => self.tombstones.get(kind, scope).map(|tombstone| tombstone.watermark).unwrap_or_default(),
+        }
     }
 }

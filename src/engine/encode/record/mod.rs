@@ -65,9 +65,9 @@ impl Serialize for RecordView<'_> {
             Row::Late(row, values) => self.late(row, *values).serialize(serializer),
             Row::Gap(row) => self.gap(*row).serialize(serializer),
             Row::Alarm(row) => self.alarm(*row).serialize(serializer),
-            Row::Record(row, values) => self.reading(row, *values).serialize(serializer),
             Row::Join(row, sides) => JoinView::new(self.gateway, self.seq, row, *sides).serialize(serializer),
             Row::Pair(row) => PairView::new(self.gateway, self.seq, row).serialize(serializer),
+            Row::Record(row, values) => self.reading(row, *values).serialize(serializer),
         }
     }
 }

@@ -156,11 +156,12 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
         reader.str()?;
         FieldResults::read(kinds, reader)?;
     }
-    let kinds = kinds.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged)).collect::<Result<Vec<_>, _>>()?;
+    let kinds = kinds.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged));
+    kinds.clone().try_for_each(|kind| kind.map(|_| ()))?;
     if reader.u8()? == 1 {
         values.mergeable = Some(reader.rest());
         for _ in 0..values.fields {
-            kinds.iter().try_for_each(|kind| kind.read(reader).map(|_| ()))?;
+            kinds.clone().try_for_each(|kind| kind?.read(reader).map(|_| ()))?;
         }
     }
     Ok(Row::Pane(row, values))
