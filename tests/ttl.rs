@@ -185,6 +185,24 @@ fn a_group_ends_with_the_last_of_its_devices() {
 }
 
 #[test]
+fn a_group_that_all_have_left_ends_when_nothing_comes_for_it() {
+    let more = format!(
+        "topic = \"d/{{group}}/{{device}}\"\ngroup = \"{{group}}\"\nscope = \"group\"\n{TTL}\n\
+         [[streams.windows]]\nname = \"10s\"\nsize = \"10s\"\nkey = \"group\""
+    );
+    let rows = silent_alike(&more, |world| {
+        let mut rows = world.reading(0, "x/a", 1_000, 1.0);
+        rows.extend(world.reading(5_000, "y/a", 6_000, 1.0));
+        rows.extend(world.tick(20_000));
+        assert_eq!((world.status(0).groups, world.status(0).devices), (2, 1));
+        rows.extend(world.reading(20_001, "y/a", 12_000, 1.0));
+        assert_eq!((world.status(0).groups, world.status(0).devices, world.status(0).tombstones), (1, 1, 1));
+        rows
+    });
+    assert_eq!(brief(&rows), ["live pane x 0 idle", "live pane x 0 on_time", "live pane y 0 on_time"]);
+}
+
+#[test]
 fn what_ordered_output_holds_goes_out_in_order() {
     let rows = told_alike(&format!("{TTL}\nrecords = \"ordered\"\non_idle = \"hold\""), |world| {
         let mut rows = world.reading(0, "a", 3_000, 1.0);

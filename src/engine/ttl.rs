@@ -35,7 +35,13 @@ impl Stream {
     #[inline]
     pub(super) fn arm_expiry(&mut self, slot: u32, live: LiveTime) {
         if let Some(ttl) = self.spec.state_ttl {
-            self.expire_at(slot, live.plus(ttl + Span::MILLI));
+            let at = live.plus(ttl + Span::MILLI);
+            self.expire_at(slot, at);
+            // The last of its devices may move away, and then nobody ends it.
+            if let Some(group) = self.devices.get(slot).group {
+                self.expire_at(group, at);
+                self.touch(group);
+            }
         }
     }
 
@@ -52,6 +58,10 @@ impl Stream {
         let mut expired = Vec::new();
         while let Some((entry, slot)) = self.expiry.pop_due(live) {
             let at = core::mem::replace(&mut self.devices.get_mut(slot).expires_at, LiveTime::NEVER);
+            if at == LiveTime::NEVER {
+                // Of a device or group that has ended since.
+                continue;
+            }
             if at > entry {
                 self.expire_at(slot, at);
             } else {
@@ -61,11 +71,13 @@ impl Stream {
         if expired.is_empty() {
             return;
         }
+        let is_device = |slot: &u32| self.devices.get(*slot).kind == SlotKind::Device;
+        let (expired, mut groups): (Vec<u32>, Vec<u32>) = expired.into_iter().partition(is_device);
         for slot in &expired {
             self.end(out, *slot);
         }
         self.turn_idle(out, &expired);
-        let mut groups: Vec<u32> = expired.iter().filter_map(|slot| self.devices.get(*slot).group).collect();
+        groups.extend(expired.iter().filter_map(|slot| self.devices.get(*slot).group));
         for slot in expired {
             self.bury(slot);
             self.ledger.expired += 1;
@@ -208,8 +220,8 @@ pub(super) fn rearm_expiry(stream: &mut Stream) {
         let device = stream.devices.get_mut(slot);
         let at = core::mem::replace(&mut device.expires_at, LiveTime::NEVER);
         match (stream.spec.state_ttl, device.kind) {
-            (Some(_), SlotKind::Device) if at != LiveTime::NEVER => stream.expire_at(slot, at),
-            (Some(_), SlotKind::Device) => stream.arm_expiry(slot, LiveTime::default()),
+            (Some(_), SlotKind::Device | SlotKind::Group) if at != LiveTime::NEVER => stream.expire_at(slot, at),
+            (Some(_), SlotKind::Device | SlotKind::Group) => stream.arm_expiry(slot, LiveTime::default()),
             _ => {}
         }
     }
