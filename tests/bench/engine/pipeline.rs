@@ -5,6 +5,7 @@ use tidegate::engine::spec::{
     FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
+use tidegate::model::limits::DEVICES_MAX;
 use tidegate::model::time::Span;
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 
@@ -27,6 +28,7 @@ pub(crate) fn tumbling() -> PipelineSpec {
         on_idle: OnIdle::Emit,
         max_future: Some(Span::from_secs(300)),
         windows: vec![window],
+        devices_max: DEVICES_MAX,
         ..StreamSpec::new(name("bench"), topic, device)
     };
     PipelineSpec { outbox_bytes_max: 64 << 20, ..PipelineSpec::new(name("gw"), vec![stream]) }
