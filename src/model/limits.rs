@@ -29,7 +29,7 @@ pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// What all open windows together may take of a snapshot, by the estimate of
 /// `Pane::cost`. Beyond it a record that needs another window goes to lane `late` as
 /// `too_many_windows`, and a field that is new to its window is left out.
-pub const OPEN_COST_MAX: usize = 6 * 1024 * 1024;
+pub const OPEN_COST_MAX: usize = 20 * 1024 * 1024;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
 /// Longest window.

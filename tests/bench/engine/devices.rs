@@ -5,25 +5,24 @@ use crate::load::{Load, ns_per_record};
 use crate::pipeline;
 use crate::process::figure;
 
-const COUNTS: &[(&str, usize)] = &[("100", 100), ("1k", 1_000), ("10k", 10_000), ("50k", 50_000)];
+const COUNTS: [(&str, usize); 4] = [("100", 100), ("1k", 1_000), ("10k", 10_000), ("50k", 50_000)];
 /// At least four windows of every device.
 const WINDOWS: u64 = 4;
 const RECORDS_PER_WINDOW: u64 = 100;
 const RECORDS_MIN: u64 = 5_000_000;
 
 pub(crate) fn measure() {
-    let mut first = None;
-    for (name, devices) in COUNTS {
-        let mut load = Load::new(pipeline::tumbling(), *devices);
-        let window = *devices as u64 * RECORDS_PER_WINDOW;
+    let costs = COUNTS.map(|(name, devices)| {
+        let mut load = Load::new(pipeline::tumbling(), devices);
+        let window = devices as u64 * RECORDS_PER_WINDOW;
         load.run(window * 2);
         let records = RECORDS_MIN.next_multiple_of(window).max(window * WINDOWS);
         let cost = ns_per_record(load.run(records), records);
-        assert!(load.engine.balances(), "the ledger balances");
+        load.check();
         figure(&format!("engine.devices{name}.cpu_ns_per_record"), cost, "ns");
-        let first = *first.get_or_insert(cost);
-        if first != cost {
-            figure(&format!("engine.devices{name}.times_100"), cost / first, "1");
-        }
+        cost
+    });
+    for ((name, _), cost) in COUNTS.iter().zip(costs).skip(1) {
+        figure(&format!("engine.devices{name}.times_100"), cost / costs[0], "1");
     }
 }

@@ -80,6 +80,15 @@ impl Load {
         cpu_time().saturating_sub(before)
     }
 
+    /// Nothing went another way than the one that is measured.
+    pub(crate) fn check(&self) {
+        assert!(self.engine.balances(), "the ledger balances");
+        let status = self.engine.status(now(self.millis));
+        for books in status.streams.iter().flat_map(|stream| &stream.windows) {
+            assert_eq!((books.late_update, books.side_output, books.dropped), (0, 0, 0), "late, or without room");
+        }
+    }
+
     fn commit(&mut self) {
         let now = now(self.millis);
         let step = self.engine.step(now, std::mem::take(&mut self.page));

@@ -29,7 +29,7 @@ pub(crate) fn measure() {
 
     let counted = allocation_counter::measure(|| _ = load.run(FEWER));
     figure("engine.tumbling.allocs_per_record", counted.count_total as f64 / FEWER as f64, "1");
-    assert!(load.engine.balances(), "the ledger balances");
+    load.check();
 }
 
 /// The least that the job can be taken for; windows are dropped when they are over.
