@@ -31,6 +31,8 @@ pub struct StreamLedger {
     pub unprotected: u64,
     /// Outside the balance: fields that accepted records had to leave behind.
     pub fields_left_out: u64,
+    /// Outside the balance: how often a device fell idle.
+    pub idled: u64,
 }
 
 /// Books of one window definition.
@@ -83,6 +85,7 @@ impl StreamLedger {
             self.redelivered,
             self.unprotected,
             self.fields_left_out,
+            self.idled,
         ] {
             put_u64(out, count);
         }
@@ -104,6 +107,7 @@ impl StreamLedger {
         ledger.redelivered = reader.u64()?;
         ledger.unprotected = reader.u64()?;
         ledger.fields_left_out = reader.u64()?;
+        ledger.idled = reader.u64()?;
         Ok(ledger)
     }
 }

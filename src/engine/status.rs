@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::model::record::RejectReason;
-use crate::model::time::{Now, Span};
+use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
 use super::ledger::{StreamLedger, WindowLedger};
@@ -69,6 +69,8 @@ pub struct LedgerStatus {
     pub unprotected: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub fields_left_out: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub idled: u64,
 }
 
 /// The books of one window definition.
@@ -120,7 +122,29 @@ pub struct LaneStatus {
     pub held: u64,
 }
 
+/// One device of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStatus {
+    /// Nothing was heard of it for the timeout, or ever.
+    pub is_idle: bool,
+    /// Its own watermark, once it has one.
+    pub watermark: Option<EventTime>,
+    /// Windows of its own that hold records.
+    pub open_windows: usize,
+}
+
 impl Engine {
+    /// What is known of a device; `None` when it is not.
+    pub fn device(&self, stream: usize, device: &str) -> Option<DeviceStatus> {
+        let devices = &self.streams.get(stream)?.devices;
+        let device = devices.get(devices.find(device)?);
+        Some(DeviceStatus {
+            is_idle: device.idle,
+            watermark: device.watermark.time(),
+            open_windows: device.panes.len(),
+        })
+    }
+
     /// The engine's part of the status document.
     pub fn status(&self, now: Now) -> Status {
         let streams: Vec<_> = self.streams.iter().map(|stream| stream_status(stream, now)).collect();
@@ -212,5 +236,6 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         redelivered: ledger.redelivered,
         unprotected: ledger.unprotected,
         fields_left_out: ledger.fields_left_out,
+        idled: ledger.idled,
     }
 }

@@ -142,13 +142,13 @@ impl Stream {
         device.newest = device.newest.max(Some(record.at));
         let Strategy::Bounded { disorder } = self.spec.watermark.strategy else { return };
         let own_before = device.watermark;
+        let was_idle = core::mem::replace(&mut device.idle, false);
         let rises = match self.spec.watermark.scope {
             Scope::Device => device.watermark.observe(record.at, disorder),
             Scope::Shared => self.shared.observe(record.at, disorder),
             Scope::Stream(resume) | Scope::Group(resume) => {
                 device.watermark.observe(record.at, disorder);
-                let (own, was_idle) = (device.watermark, device.idle);
-                device.idle = false;
+                let own = device.watermark;
                 self.members.handle_record(slot, own_before, own, was_idle, resume, self.shared);
                 self.shared.raise(self.members.combined())
             }
@@ -178,6 +178,8 @@ impl Stream {
             let own = device.watermark;
             self.members.handle_idle(slot, own);
             fell_idle = true;
+            self.ledger.idled += 1;
+            self.changes.ledger = true;
             self.touch(slot);
             if self.spec.on_idle == OnIdle::Emit {
                 self.emit_unseen(out, slot);

@@ -75,6 +75,11 @@ impl Fleet {
         Fleet { devices: devices.collect(), streams: plan.spec.streams.clone(), next_uid: 0, grain_ms: plan.grain_ms }
     }
 
+    /// Every device with its stream.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.devices.iter().map(|device| (device.stream, device.name.as_str()))
+    }
+
     /// What some device sends now.
     pub(crate) fn messages(&mut self, rng: &mut Rng, wall: i64) -> Vec<Message> {
         let index = as_len(rng.below(self.devices.len() as u64));

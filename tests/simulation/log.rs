@@ -1,8 +1,10 @@
-//! What the driver took in, in order; and how much of it survived a crash.
+//! What happened to the driver, in order; and how much of it survived a crash.
 //!
-//! The durable state after a crash has to be that after some prefix of the takes:
+//! The durable state after a crash has to be that after some prefix of the entries:
 //! never less than was acknowledged, never half a message. Which prefix, the
-//! state says itself by its counters; the end state then shows whether it lied.
+//! state says itself by its counters, for each entry raises one; the end state then
+//! shows whether it lied. When a silence was noticed is the engine's word here (its
+//! own tests hold it to the millisecond); what has to follow from it is not.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -24,12 +26,22 @@ pub(crate) struct Take {
     pub redelivery: bool,
 }
 
-/// Per stream: records received, messages recognised as redelivered.
-pub(crate) type Totals = Vec<(u64, u64)>;
+/// What changed the state.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    /// A message.
+    Take(Take),
+    /// These devices of these streams fell idle, at one moment.
+    Idle(Vec<(usize, String)>),
+}
+
+/// Per stream: records received, messages recognised as redelivered, times a device
+/// fell idle.
+pub(crate) type Totals = Vec<[u64; 3]>;
 
 pub(crate) struct Log {
-    takes: Vec<Take>,
-    /// Totals before the take of the same index, and one more at the end.
+    entries: Vec<Entry>,
+    /// Totals before the entry of the same index, and one more at the end.
     totals: Vec<Totals>,
     /// Messages of which an acknowledgement was sent.
     acked: BTreeSet<u64>,
@@ -37,26 +49,32 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(streams: usize) -> Log {
-        Log { takes: Vec::new(), totals: vec![vec![(0, 0); streams]], acked: BTreeSet::new() }
+        Log { entries: Vec::new(), totals: vec![vec![[0; 3]; streams]], acked: BTreeSet::new() }
     }
 
     /// A message sent anew in another session is another message to anyone who
     /// cannot see into it.
     pub(crate) fn was_taken(&self, uid: u64, delivery: (u64, Option<u16>)) -> bool {
-        self.takes.iter().any(|take| take.message.uid == uid && take.delivery == delivery)
+        takes(&self.entries).any(|take| take.message.uid == uid && take.delivery == delivery)
     }
 
-    pub(crate) fn push(&mut self, take: Take) {
+    pub(crate) fn push(&mut self, entry: Entry) {
         let mut totals = self.totals.last().expect("never empty").clone();
-        if let Some(stream) = take.message.stream {
-            if take.redelivery {
-                totals[stream].1 += 1;
-            } else {
-                totals[stream].0 += units(&take.message.items);
+        match &entry {
+            Entry::Take(take) => {
+                if let Some(stream) = take.message.stream {
+                    let [received, redelivered, _] = &mut totals[stream];
+                    if take.redelivery {
+                        *redelivered += 1;
+                    } else {
+                        *received += units(&take.message.items);
+                    }
+                }
             }
+            Entry::Idle(devices) => devices.iter().for_each(|(stream, _)| totals[*stream][2] += 1),
         }
         self.totals.push(totals);
-        self.takes.push(take);
+        self.entries.push(entry);
     }
 
     pub(crate) fn note_ack(&mut self, uid: u64) {
@@ -70,36 +88,47 @@ impl Log {
         if found == *expected {
             return Ok(());
         }
-        Err(format!("received and redelivered per stream: {found:?}, handed over: {expected:?}"))
+        Err(format!("received and redelivered and idled per stream: {found:?}, handed over: {expected:?}"))
     }
 
-    /// After a restart: drops the takes that did not survive.
+    /// After a restart: drops the entries that did not survive.
     pub(crate) fn cut_to(&mut self, status: &Status) -> Result<usize, String> {
         let found = totals_of(status);
         let Some(survived) = self.totals.iter().rposition(|totals| *totals == found) else {
             return Err(format!("the state after the restart is no prefix of what was taken in: {found:?}"));
         };
-        let lost = self.takes.split_off(survived);
+        let lost = self.entries.split_off(survived);
         self.totals.truncate(survived + 1);
-        let kept: BTreeSet<u64> = self.takes.iter().map(|take| take.message.uid).collect();
+        let kept: BTreeSet<u64> = takes(&self.entries).map(|take| take.message.uid).collect();
         let acked = |take: &&Take| self.acked.contains(&take.message.uid) && !kept.contains(&take.message.uid);
-        match lost.iter().find(acked) {
+        match takes(&lost).find(acked) {
             Some(take) => Err(format!("message {} was acknowledged and is lost", take.message.uid)),
             None => Ok(lost.len()),
         }
     }
 
     pub(crate) fn oracle(&self, spec: &PipelineSpec) -> Oracle {
-        Oracle::new(spec, &self.takes)
+        Oracle::new(spec, &self.entries)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.takes.len()
+        self.entries.len()
     }
 }
 
+fn takes(entries: &[Entry]) -> impl Iterator<Item = &Take> {
+    entries.iter().filter_map(|entry| match entry {
+        Entry::Take(take) => Some(take),
+        Entry::Idle(_) => None,
+    })
+}
+
 fn totals_of(status: &Status) -> Totals {
-    status.streams.iter().map(|stream| (stream.ledger.received, stream.ledger.redelivered)).collect()
+    status
+        .streams
+        .iter()
+        .map(|stream| [stream.ledger.received, stream.ledger.redelivered, stream.ledger.idled])
+        .collect()
 }
 
 /// What a payload adds to `received`.

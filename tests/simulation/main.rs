@@ -32,7 +32,7 @@ use tidegate::engine::Canary;
 use self::process::World;
 
 /// Seeds of every run of the tests.
-const SEEDS: Range<u64> = 0..200;
+const SEEDS: Range<u64> = 0..500;
 /// Seeds that failed once; what they mean moves with the world, so that the unit
 /// tests of the fixes are the lasting memory.
 const KEPT: [u64; 3] = [846, 1_461, 4_619];
@@ -80,7 +80,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn two_hundred_seeds_hold() {
+fn five_hundred_seeds_hold() {
     if let Ok(seed) = std::env::var("TIDEGATE_SEED") {
         let seed = seed.parse().expect("TIDEGATE_SEED is a number");
         if let Err(what) = run(seed, None, true) {

@@ -9,7 +9,7 @@ use tidegate::engine::spec::{LatePolicy, PipelineSpec, Resume, Scope, StreamSpec
 use tidegate::model::record::RejectReason;
 
 use super::devices::Item;
-use super::log::Take;
+use super::log::{Entry, Take};
 use super::sessions::Sessions;
 
 /// stream, window, device, start.
@@ -69,8 +69,8 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Replays `takes`.
-    pub(crate) fn new(spec: &PipelineSpec, takes: &[Take]) -> Oracle {
+    /// Replays `entries`.
+    pub(crate) fn new(spec: &PipelineSpec, entries: &[Entry]) -> Oracle {
         let mut oracle = Oracle {
             cells: BTreeMap::new(),
             late: BTreeMap::new(),
@@ -84,8 +84,11 @@ impl Oracle {
             state.books.no_window = vec![0; stream.windows.len()];
             state.books.dropped = vec![0; stream.windows.len()];
         }
-        for take in takes {
-            oracle.take(spec, take);
+        for entry in entries {
+            match entry {
+                Entry::Take(take) => oracle.take(spec, take),
+                Entry::Idle(devices) => oracle.idle(spec, devices),
+            }
         }
         (oracle.reused, oracle.cells) = core::mem::take(&mut oracle.sessions).end(core::mem::take(&mut oracle.cells));
         oracle.fire(spec);
@@ -120,6 +123,19 @@ impl Oracle {
             }
             let record = Record { device: &message.device, at: *at, wall: take.wall_ms, values };
             self.record(index, &spec.streams[index], &record);
+        }
+    }
+
+    /// Nobody waits for these any more.
+    fn idle(&mut self, spec: &PipelineSpec, devices: &[(usize, String)]) {
+        for (index, device) in devices {
+            self.streams[*index].members.remove(device);
+        }
+        for (index, _) in devices {
+            let state = &mut self.streams[*index];
+            if matches!(spec.streams[*index].watermark.scope, Scope::Stream(_)) {
+                state.combine();
+            }
         }
     }
 
@@ -261,8 +277,17 @@ impl StreamState {
         if resume == Resume::Hold || own >= before {
             self.members.insert(device.to_owned(), own);
         }
-        let slowest = self.members.values().min().copied().unwrap_or(before);
-        self.watermarks.insert(String::new(), before.max(slowest));
+        self.combine();
+    }
+
+    /// The common watermark goes to the slowest of those that count; with none, to the
+    /// fastest of all.
+    fn combine(&mut self) {
+        let slowest = self.members.values().min().or(self.own.values().max());
+        if let Some(slowest) = slowest {
+            let before = self.watermarks.entry(String::new()).or_insert(i64::MIN);
+            *before = (*before).max(*slowest);
+        }
     }
 
     fn reject(&mut self, reason: RejectReason) {

@@ -181,18 +181,16 @@ fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
         devices_max: if rng.chance(6) { 2 } else { 100 },
         ..StreamSpec::new(name(&format!("stream{index}")), topic, device)
     };
-    spec.watermark.scope = scope(rng, idle_timeout.is_none());
+    spec.watermark.scope = scope(rng);
     spec.windows = (0..windows).map(|window| self::window(rng, window)).collect();
     spec
 }
 
-/// Scope `stream` only where nobody is ever idle: the oracle does not know the
-/// moment at which a silence was noticed.
-fn scope(rng: &mut Rng, never_idle: bool) -> Scope {
-    match rng.below(6) {
+fn scope(rng: &mut Rng) -> Scope {
+    match rng.below(8) {
         0 | 1 => Scope::Shared,
-        2 if never_idle => Scope::Stream(Resume::Hold),
-        3 if never_idle => Scope::Stream(Resume::CatchUp),
+        2 | 3 => Scope::Stream(Resume::Hold),
+        4 | 5 => Scope::Stream(Resume::CatchUp),
         _ => Scope::Device,
     }
 }

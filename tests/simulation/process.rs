@@ -1,7 +1,7 @@
 //! The agent's process: the production driver on the disk, started, run, stopped
 //! and killed. What the shell would do with an effect is done here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tidegate::engine::Canary;
@@ -16,7 +16,7 @@ use super::broker::{Broker, Delivery};
 use super::cloud::Cloud;
 use super::devices::Fleet;
 use super::disk::Disk;
-use super::log::{Log, Take};
+use super::log::{Entry, Log, Take};
 use super::plan::{Plan, as_ms, pick};
 
 /// Lines of the trace that a failure shows.
@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub cloud: Cloud,
     pub log: Log,
     pub resumed: bool,
+    /// Devices that have been seen to be idle.
+    idle: BTreeSet<(usize, String)>,
     wall_ms: i64,
     proc_ms: u64,
     connection: u32,
@@ -70,6 +72,7 @@ impl World {
             cloud: Cloud::new(&plan),
             log: Log::new(plan.spec.streams.len()),
             resumed: false,
+            idle: BTreeSet::new(),
             wall_ms: plan.start_wall_ms,
             proc_ms: 0,
             connection: 0,
@@ -107,14 +110,36 @@ impl World {
         self.driver.status(self.now())
     }
 
+    /// What time alone has brought, before anything else happens at this moment: a
+    /// device that fell idle and speaks again would not be seen to have been idle.
+    fn notice_silence(&mut self) {
+        self.driver.handle(self.now(), Event::Tick);
+        let mut silent = Vec::new();
+        for (stream, device) in self.fleet.devices() {
+            let status = self.driver.engine().device(stream, device);
+            let is_idle = status.is_some_and(|status| status.is_idle);
+            if is_idle && self.idle.insert((stream, device.to_owned())) {
+                silent.push((stream, device.to_owned()));
+            } else if !is_idle {
+                self.idle.remove(&(stream, device.to_owned()));
+            }
+        }
+        if !silent.is_empty() {
+            self.say(|| format!("idle: {silent:?}"));
+            self.log.push(Entry::Idle(silent));
+        }
+    }
+
     /// One input, and whatever it makes due.
     pub(crate) fn handle(&mut self, event: Event<'_>) -> Result<(), String> {
+        self.notice_silence();
         self.driver.handle(self.now(), event);
         self.advance()
     }
 
     /// A delivery arrives at the agent.
     pub(crate) fn take(&mut self, delivery: &Delivery) {
+        self.notice_silence();
         let message = &delivery.message;
         let tag = delivery.packet.map(|packet| DeliveryTag { connection: self.connection, packet });
         let place = (self.broker.session(), delivery.packet);
@@ -125,7 +150,8 @@ impl World {
         if let Some(tag) = tag {
             self.tags.insert(tag, message.uid);
         }
-        self.log.push(Take { message: message.clone(), wall_ms: self.wall_ms, delivery: place, redelivery });
+        let take = Take { message: message.clone(), wall_ms: self.wall_ms, delivery: place, redelivery };
+        self.log.push(Entry::Take(take));
         let event = Event::Message(Message {
             topic: &message.topic,
             payload: &message.payload,
@@ -134,10 +160,18 @@ impl World {
             tag,
         });
         self.driver.handle(self.now(), event);
+        self.forget_idle();
+    }
+
+    /// Those that a message has woken.
+    fn forget_idle(&mut self) {
+        let engine = self.driver.engine();
+        self.idle.retain(|(stream, device)| engine.device(*stream, device).is_some_and(|status| status.is_idle));
     }
 
     /// Lets the driver do what is due, and carries its effects out.
     pub(crate) fn advance(&mut self) -> Result<(), String> {
+        self.notice_silence();
         let now = self.now();
         let mut effects = Vec::new();
         self.driver.advance(now, &mut |effect| effects.push(effect));
@@ -286,6 +320,8 @@ impl World {
             self.driver.set_canary(canary);
         }
         let lost = self.log.cut_to(&self.status())?;
+        self.idle = self.fleet.devices().map(|(stream, device)| (stream, device.to_owned())).collect();
+        self.forget_idle();
         self.trace.count("takes undone by a crash", lost as u64);
         self.trace.count("equal states after a crash", u64::from(before.is_some()));
         self.say(|| format!("started anew; {lost} messages were not durable yet"));
