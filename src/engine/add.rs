@@ -153,7 +153,7 @@ impl Stream {
                 let buffer = self.spare.pop().unwrap_or_default();
                 let pane = Pane::open(tag, interval, partial, buffer);
                 *out.open_cost += pane.cost(spec.aggregates.len());
-                device.panes.insert(index, pane);
+                device.insert_pane(index, pane);
                 self.open_panes += 1;
                 index
             }
@@ -227,7 +227,7 @@ impl Stream {
         pane.fired = late;
         pane.unsettled += u64::from(!late);
         let due = due_of(&pane, spec);
-        device.panes.insert(first, pane);
+        device.insert_pane(first, pane);
         let books = &mut self.windows[addition.window];
         books.open -= settled;
         books.late_update += settled;
@@ -240,7 +240,7 @@ impl Stream {
     }
 
     fn emit_late_update(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, index: usize) {
-        let name = self.devices.name(addition.slot).clone();
+        let name = self.devices.id(addition.slot);
         let pane = &mut self.devices.get_mut(addition.slot).panes[index];
         emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Late, addition.watermark);
     }

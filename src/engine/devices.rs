@@ -3,11 +3,12 @@
 use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
 use crate::model::ids::DeviceId;
 use crate::model::time::EventTime;
 
+use super::names::Names;
+use super::slot_index::SlotIndex;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
 use super::window::pane::Pane;
@@ -37,18 +38,23 @@ pub(super) struct Device {
 /// output depends on hashing.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceTable {
-    names: Vec<DeviceId>,
+    names: Names,
     slots: Vec<Device>,
-    index: HashTable<u32>,
+    index: SlotIndex,
+    /// By slot: whose record came after the last one of it; and whose came last.
+    after: Vec<u32>,
+    last: u32,
     hasher: FixedState,
 }
 
 impl Default for DeviceTable {
     fn default() -> DeviceTable {
         DeviceTable {
-            names: Vec::new(),
+            names: Names::default(),
             slots: Vec::new(),
-            index: HashTable::new(),
+            index: SlotIndex::default(),
+            after: Vec::new(),
+            last: 0,
             // A fixed seed: nothing iterates the index, and the number of
             // devices is bounded, so that chosen names cannot slow it down much.
             hasher: FixedState::with_seed(0x7469_6465_6761_7465),
@@ -66,15 +72,28 @@ impl DeviceTable {
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
-        self.index.find(hash, |slot| self.names[*slot as usize].as_str() == name).copied()
+        self.index.find(hash, |slot| self.names.get(slot) == name)
+    }
+
+    /// As [`DeviceTable::find`], for a record. Devices that report at fixed intervals,
+    /// or are polled, come in the same order again and again: then the one that followed
+    /// the last time is the one, and nothing is searched.
+    #[inline]
+    pub(super) fn find_next(&mut self, name: &str) -> Option<u32> {
+        let guess = *self.after.get(self.last as usize)?;
+        let found = if self.names.get(guess) == name { guess } else { self.find(name)? };
+        self.after[self.last as usize] = found;
+        self.last = found;
+        Some(found)
     }
 
     /// Gives a new device its slot. The caller has looked for it and has
     /// checked the bound.
-    pub(super) fn add(&mut self, name: DeviceId) -> u32 {
+    pub(super) fn add(&mut self, name: &DeviceId) -> u32 {
         let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
         let hash = self.hasher.hash_one(name.as_str());
-        self.names.push(name);
+        self.names.push(name.as_str());
+        self.after.push(0);
         self.slots.push(Device {
             watermark: Watermark::default(),
             newest: None,
@@ -85,15 +104,18 @@ impl DeviceTable {
             due: EventTime::MAX,
             panes: Vec::new(),
         });
-        let names = &self.names;
-        let hasher = &self.hasher;
-        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(names[*slot as usize].as_str()));
+        self.index.insert(hash, slot);
         slot
     }
 
     /// The name in a slot.
-    pub(super) fn name(&self, slot: u32) -> &DeviceId {
-        &self.names[slot as usize]
+    pub(super) fn name(&self, slot: u32) -> &str {
+        self.names.get(slot)
+    }
+
+    /// A copy of it: at most 128 bytes, no allocation.
+    pub(super) fn id(&self, slot: u32) -> DeviceId {
+        DeviceId::new(self.name(slot)).expect("it was one when it was added")
     }
 
     /// The device in a slot that [`DeviceTable::find`] or [`DeviceTable::add`] gave.
@@ -109,12 +131,21 @@ impl DeviceTable {
     }
 
     /// All slots, in order of first appearance.
-    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &DeviceId, &Device)> {
-        (0_u32..).zip(&self.names).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &str, &Device)> {
+        (0_u32..).zip(self.names.iter()).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
     }
 }
 
 impl Device {
+    /// Room for one more at a time while they are few: with many devices the room that
+    /// doubling would leave empty is most of the memory.
+    pub(super) fn insert_pane(&mut self, index: usize, pane: Pane) {
+        if self.panes.len() == self.panes.capacity() {
+            self.panes.reserve_exact(1 + self.panes.len() / 4);
+        }
+        self.panes.insert(index, pane);
+    }
+
     /// Where the pane of that window is, or where it belongs.
     #[inline]
     pub(super) fn pane_position(&self, window: u8, start: EventTime) -> Result<usize, usize> {
@@ -138,7 +169,7 @@ mod tests {
         for number in 0..1_000_u32 {
             let name = DeviceId::new(&format!("device-{number}")).expect("valid");
             assert_eq!(table.find(name.as_str()), None);
-            assert_eq!(table.add(name), number);
+            assert_eq!(table.add(&name), number);
         }
         for number in 0..1_000_u32 {
             assert_eq!(table.find(&format!("device-{number}")), Some(number));

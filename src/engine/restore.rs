@@ -190,7 +190,7 @@ fn drop_passed_fences(stream: &mut Stream) {
 /// Emits the panes whose window is no longer defined, marked `partial`.
 fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) {
     for slot in old.all_slots() {
-        let name = old.devices.name(slot).clone();
+        let name = old.devices.id(slot);
         let watermark = old.watermark_of(slot);
         let mut panes = core::mem::take(&mut old.devices.get_mut(slot).panes);
         panes.retain_mut(|pane| {

@@ -10,7 +10,6 @@ use crate::model::ids::DeviceId;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, Span};
 
-use super::aggregate::Accumulator;
 use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
@@ -21,6 +20,7 @@ use super::scope::Members;
 use super::spec::{OnIdle, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
+use super::window::pane::Accumulators;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Stream {
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
     pub(super) open_panes: usize,
-    pub(super) spare: Vec<Vec<Accumulator>>,
+    pub(super) spare: Vec<Accumulators>,
     pub(super) changes: Changes,
     pub(super) fences: Fences,
 }
@@ -123,11 +123,11 @@ impl Stream {
             emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
             return;
         }
-        let slot = match self.devices.find(record.device) {
+        let slot = match self.devices.find_next(record.device) {
             Some(slot) => slot,
             None if self.devices.len() >= self.spec.devices_max => return self.reject(RejectReason::TooManyDevices),
             None => match DeviceId::new(record.device) {
-                Some(name) => self.devices.add(name),
+                Some(name) => self.devices.add(&name),
                 None => return self.reject(RejectReason::BadDevice),
             },
         };
@@ -200,7 +200,7 @@ impl Stream {
         if self.devices.find(name.as_str()).is_some() || self.devices.len() >= self.spec.devices_max {
             return;
         }
-        let slot = self.devices.add(name);
+        let slot = self.devices.add(&name);
         self.devices.get_mut(slot).idle = false;
         self.members.add(slot, Watermark::default());
         if let Some(timeout) = self.spec.watermark.idle_timeout {

@@ -69,7 +69,7 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
     }
     put_u64(out, (stream.devices.len() - devices_from) as u64);
     for (_, name, _) in stream.devices.slots().skip(devices_from) {
-        put_str(out, name.as_str());
+        put_str(out, name);
     }
     put_time(out, stream.shared.time());
     stream.ledger.write(out);
@@ -132,7 +132,7 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         if stream.devices.find(name.as_str()).is_some() {
             return Err(Damaged);
         }
-        stream.devices.add(name);
+        stream.devices.add(&name);
     }
     stream.shared = Watermark::restore(reader.time()?);
     stream.ledger = StreamLedger::read(reader)?;
@@ -177,7 +177,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
         match device.pane_position(pane.window, pane.start) {
             Ok(index) => device.panes[index] = pane,
-            Err(index) => device.panes.insert(index, pane),
+            Err(index) => device.insert_pane(index, pane),
         }
     }
     Ok(())

@@ -29,10 +29,11 @@ pub fn merge(panes: &[Pane], alone: Interval) -> (Range<usize>, Interval) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::window::pane::Accumulators;
 
     fn panes(sessions: &[(i64, i64)]) -> Vec<Pane> {
         let interval = |start, end| Interval { start: EventTime::from_millis(start), end: EventTime::from_millis(end) };
-        sessions.iter().map(|(start, end)| Pane::open(0, interval(*start, *end), false, Vec::new())).collect()
+        sessions.iter().map(|(start, end)| Pane::open(0, interval(*start, *end), false, Accumulators::new())).collect()
     }
 
     fn merged(sessions: &[(i64, i64)], at: i64, gap: u64) -> (Range<usize>, i64, i64) {

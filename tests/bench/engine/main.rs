@@ -8,18 +8,23 @@
 
 mod devices;
 mod load;
+mod memory;
 mod pipeline;
 #[path = "../process.rs"]
 mod process;
 mod tumbling;
 
-const GROUPS: &[(&str, fn())] = &[("tumbling", tumbling::measure), ("devices", devices::measure)];
+const GROUPS: &[(&str, fn())] =
+    &[("tumbling", tumbling::measure), ("devices", devices::measure), ("memory", memory::measure)];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test` builds and starts benches too: then there is nothing to measure.
     if !words.iter().any(|word| word == "--bench") {
         return;
+    }
+    if words.iter().any(|word| word == memory::INSIDE) {
+        return memory::fill();
     }
     let wanted: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
     for (name, measure) in GROUPS {

@@ -2,12 +2,20 @@
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
+    FieldsSpec, FormatSpec, OnIdle, PipelineSpec, Strategy, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
-use tidegate::model::limits::DEVICES_MAX;
+use tidegate::model::limits::{DEVICES_MAX, OUTBOX_BYTES};
 use tidegate::model::time::Span;
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+
+/// As [`tumbling`], with a bound that keeps three windows of a device open.
+pub(crate) fn three_open() -> PipelineSpec {
+    let mut pipeline = tumbling();
+    pipeline.outbox_bytes_max = *OUTBOX_BYTES.end();
+    pipeline.streams[0].watermark.strategy = Strategy::Bounded { disorder: Span::from_secs(25) };
+    pipeline
+}
 
 /// Tumbling 10 s, bound 5 s; count, sum, min, max of one field; idle after 60 s.
 pub(crate) fn tumbling() -> PipelineSpec {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::load::{EPOCH_MS, Load, ns_per_record};
+use crate::load::{EPOCH_MS, Load, Names, ns_per_record};
 use crate::pipeline;
 use crate::process::{cpu_time, figure};
 
@@ -23,7 +23,7 @@ pub(crate) fn measure() {
     let engine = ns_per_record(load.run(RECORDS), RECORDS);
     figure("engine.tumbling.cpu_ns_per_record", engine, "ns");
 
-    let plain = ns_per_record(plain_loop(&load.names, &load.noise, FEWER), FEWER);
+    let plain = ns_per_record(plain_loop(&load.noise, FEWER), FEWER);
     figure("engine.plain_hash_map.cpu_ns_per_record", plain, "ns");
     figure("engine.tumbling.times_plain_hash_map", engine / plain, "1");
 
@@ -33,13 +33,14 @@ pub(crate) fn measure() {
 }
 
 /// The least that the job can be taken for; windows are dropped when they are over.
-fn plain_loop(names: &[String], noise: &[(i64, f64)], records: u64) -> Duration {
+fn plain_loop(noise: &[(i64, f64)], records: u64) -> Duration {
+    let names = Names::new(DEVICES);
     let before = cpu_time();
     let mut windows: HashMap<(&str, i64), (u64, f64, f64, f64)> = HashMap::new();
     for number in 0..records {
         let (behind, value) = noise[usize::try_from(number).unwrap() % noise.len()];
         let at = EPOCH_MS + i64::try_from(number / 10).unwrap() - behind;
-        let device = names[usize::try_from(number % DEVICES as u64).unwrap()].as_str();
+        let device = names.get(usize::try_from(number % DEVICES as u64).unwrap());
         let window = windows.entry((device, at.div_euclid(10_000))).or_insert((0, 0.0, f64::MAX, f64::MIN));
         *window = (window.0 + 1, window.1 + value, window.2.min(value), window.3.max(value));
         if number.is_multiple_of(1_000_000) {
