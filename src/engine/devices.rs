@@ -3,12 +3,12 @@
 use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 
 use crate::model::ids::DeviceId;
 use crate::model::time::EventTime;
 
 use super::names::Names;
-use super::slot_index::SlotIndex;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
 use super::window::pane::Pane;
@@ -40,7 +40,7 @@ pub(super) struct Device {
 pub(super) struct DeviceTable {
     names: Names,
     slots: Vec<Device>,
-    index: SlotIndex,
+    index: HashTable<u32>,
     /// By slot: whose record came after the last one of it; and whose came last.
     after: Vec<u32>,
     last: u32,
@@ -52,7 +52,7 @@ impl Default for DeviceTable {
         DeviceTable {
             names: Names::default(),
             slots: Vec::new(),
-            index: SlotIndex::default(),
+            index: HashTable::new(),
             after: Vec::new(),
             last: 0,
             // A fixed seed: nothing iterates the index, and the number of
@@ -72,7 +72,7 @@ impl DeviceTable {
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
-        self.index.find(hash, |slot| self.names.get(slot) == name)
+        self.index.find(hash, |slot| self.names.get(*slot) == name).copied()
     }
 
     /// As [`DeviceTable::find`], for a record. Devices that report at fixed intervals,
@@ -104,7 +104,9 @@ impl DeviceTable {
             due: EventTime::MAX,
             panes: Vec::new(),
         });
-        self.index.insert(hash, slot);
+        let names = &self.names;
+        let hasher = &self.hasher;
+        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(names.get(*slot)));
         slot
     }
 
@@ -137,11 +139,11 @@ impl DeviceTable {
 }
 
 impl Device {
-    /// Room for one more at a time while they are few: with many devices the room that
-    /// doubling would leave empty is most of the memory.
+    /// Room for four at first: enough for most, so that the panes of all devices stay
+    /// where they were put, one behind the other, and are fetched ahead.
     pub(super) fn insert_pane(&mut self, index: usize, pane: Pane) {
         if self.panes.len() == self.panes.capacity() {
-            self.panes.reserve_exact(1 + self.panes.len() / 4);
+            self.panes.reserve_exact(4 + self.panes.len() / 2);
         }
         self.panes.insert(index, pane);
     }

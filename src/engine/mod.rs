@@ -22,7 +22,6 @@ pub mod replay;
 mod restore;
 pub mod ring;
 mod scope;
-mod slot_index;
 pub mod snapshot;
 pub mod spec;
 pub mod status;
