@@ -4,7 +4,8 @@
 //! `CONFORMANCE_DIR=… cargo test --release --test conformance` runs any folder of
 //! that format. Default: the corpus beside the checkout (`../shared`), else the
 //! five scenarios in tests/fixtures. One line per scenario, then
-//! `N passed, M failed, K unsupported`.
+//! `N passed, M failed, K unsupported`, and the same of the scenarios in which
+//! Flink 1.20 did something else, which is `all_idle = "stay"` here.
 //!
 //! Every scenario is run twice: in one go, and with the engine taken down and
 //! restored from its own persisted bytes after every seventh line.
@@ -23,7 +24,7 @@ use tidegate::engine::memory_store::MemorySlots;
 use tidegate::engine::outbox::row::{LateRow, PaneKind, PaneRow, PaneValues, RawValues, Row};
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
+    AllIdle, FieldsSpec, FormatSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::engine::step::Event;
 use tidegate::model::ids::Name;
@@ -43,25 +44,51 @@ fn main() -> ExitCode {
         .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".config.json")?.to_owned()))
         .collect();
     names.sort();
-    let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
-    for name in &names {
-        match scenario(&folder, name) {
-            Ok(compared) => {
-                passed += 1;
-                println!("{name}: passed ({compared} records)");
-            }
-            Err(Verdict::Unsupported(what)) => {
-                unsupported += 1;
-                println!("{name}: unsupported ({what})");
-            }
-            Err(Verdict::Failed(why)) => {
-                failed += 1;
-                println!("{name}: FAILED {why}");
+    let of_before = |name: &&String| folder.join(format!("{name}.{OF_BEFORE}")).is_file();
+    let before = Totals::of(&folder, names.iter().filter(of_before), AllIdle::Stay);
+    let totals = Totals::of(&folder, names.iter(), AllIdle::Advance);
+    println!("{totals}; as Flink 1.20: {before}");
+    if totals.failed + before.failed > 0 || totals.passed == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What Flink did before FLINK-38454, where it differs.
+const OF_BEFORE: &str = "expected-flink1.20.jsonl";
+
+#[derive(Default)]
+struct Totals {
+    passed: usize,
+    failed: usize,
+    unsupported: usize,
+}
+
+impl Totals {
+    fn of<'n>(folder: &Path, names: impl Iterator<Item = &'n String>, all_idle: AllIdle) -> Totals {
+        let mut totals = Totals::default();
+        let flink = if all_idle == AllIdle::Stay { " as Flink 1.20" } else { "" };
+        for name in names {
+            match scenario(folder, name, all_idle) {
+                Ok(compared) => {
+                    totals.passed += 1;
+                    println!("{name}{flink}: passed ({compared} records)");
+                }
+                Err(Verdict::Unsupported(what)) => {
+                    totals.unsupported += 1;
+                    println!("{name}{flink}: unsupported ({what})");
+                }
+                Err(Verdict::Failed(why)) => {
+                    totals.failed += 1;
+                    println!("{name}{flink}: FAILED {why}");
+                }
             }
         }
+        totals
     }
-    println!("{passed} passed, {failed} failed, {unsupported} unsupported");
-    if failed > 0 || passed == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+impl std::fmt::Display for Totals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed, {} unsupported", self.passed, self.failed, self.unsupported)
+    }
 }
 
 fn folder() -> Option<PathBuf> {
@@ -85,18 +112,17 @@ enum Verdict {
     Failed(String),
 }
 
-fn scenario(folder: &Path, name: &str) -> Result<usize, Verdict> {
+fn scenario(folder: &Path, name: &str, all_idle: AllIdle) -> Result<usize, Verdict> {
     let text = |kind: &str| {
         let path = folder.join(format!("{name}.{kind}"));
         std::fs::read_to_string(&path).map_err(|error| Verdict::Failed(format!("{}: {error}", path.display())))
     };
     let config: Value = serde_json::from_str(&text("config.json")?).expect("config is JSON");
     let lines = parse(&text("trace.jsonl")?);
-    let spec = pipeline(&config)?;
-    let mut expected: Vec<Fields> = parse(&text("expected.jsonl")?)
-        .into_iter()
-        .filter(|line| line["type"] == "window" || line["type"] == "late")
-        .collect();
+    let spec = pipeline(&config, all_idle)?;
+    let expected = if all_idle == AllIdle::Stay { OF_BEFORE } else { "expected.jsonl" };
+    let mut expected: Vec<Fields> =
+        parse(&text(expected)?).into_iter().filter(|line| line["type"] == "window" || line["type"] == "late").collect();
     expected.iter_mut().for_each(normalise);
     for restart_every in [None, Some(7)] {
         let found = run(&spec, &config, &lines, restart_every);
@@ -112,7 +138,7 @@ fn parse(text: &str) -> Vec<Fields> {
     text.lines().map(|line| serde_json::from_str(line).expect("lines are JSON objects")).collect()
 }
 
-fn pipeline(config: &Value) -> Result<PipelineSpec, Verdict> {
+fn pipeline(config: &Value, all_idle: AllIdle) -> Result<PipelineSpec, Verdict> {
     let unsupported = |what: &Value| Verdict::Unsupported(what.as_str().unwrap_or("?").to_owned());
     let scope = match config["mode"].as_str() {
         Some("global") => Scope::Shared,
@@ -144,6 +170,7 @@ fn pipeline(config: &Value) -> Result<PipelineSpec, Verdict> {
         watermark: WatermarkSpec {
             idle_timeout: config["idle_timeout_ms"].as_u64().map(Span::from_millis),
             scope,
+            all_idle,
             ..WatermarkSpec::bounded(span(&config["bound_ms"]))
         },
         devices_max: 1_000,

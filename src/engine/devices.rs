@@ -1,6 +1,8 @@
-//! The devices of one stream: a slot each, found by name.
+//! The devices of one stream: a slot each, found by name. So have the groups of
+//! devices and the stream itself where windows or watermarks are theirs.
 
 use core::hash::BuildHasher;
+use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -9,18 +11,42 @@ use crate::model::ids::DeviceId;
 use crate::model::time::EventTime;
 
 use super::names::Names;
+use super::scope::Common;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
 use super::window::pane::Pane;
 
-/// Event-time progress and open windows of one device.
+/// Whose windows a slot holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SlotKind {
+    /// Those of a device.
+    Device,
+    /// Those of all devices with one group label, which is the slot's name.
+    Group,
+    /// Those of all devices. Its name is [`WHOLE_STREAM`].
+    Stream,
+}
+
+/// The key of windows over all devices of a stream.
+pub(super) const WHOLE_STREAM: &str = "*";
+
+/// Event-time progress and open windows of one device, group or stream.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
-    /// Its own watermark (scope `device`).
+    /// What it is.
+    pub kind: SlotKind,
+    /// A device: its own watermark. A group: the one that its devices share in scope `group`.
     pub watermark: Watermark,
+    /// What its windows have seen already: a watermark that it shares with others
+    /// counts for it from here on only. It was in another group, or under another scope.
+    pub floor: Watermark,
     /// Highest accepted event time.
     pub newest: Option<EventTime>,
-    /// Nothing was heard of it for the timeout, or ever.
+    /// A device: the slot of the group that it was last in.
+    pub group: Option<u32>,
+    /// A group: what its devices have in common.
+    pub common: Option<Box<Common>>,
+    /// A device: nothing was heard of it for the timeout, or ever.
     pub idle: bool,
     /// When its silence makes it idle; `NEVER` when it is, or can not be.
     pub idle_at: LiveTime,
@@ -44,6 +70,10 @@ pub(super) struct DeviceTable {
     /// By slot: whose record came after the last one of it; and whose came last.
     after: Vec<u32>,
     last: u32,
+    /// Slots of groups, in order of their names.
+    groups: BTreeMap<DeviceId, u32>,
+    /// The slot of the stream itself.
+    whole: Option<u32>,
     hasher: FixedState,
 }
 
@@ -55,6 +85,8 @@ impl Default for DeviceTable {
             index: HashTable::new(),
             after: Vec::new(),
             last: 0,
+            groups: BTreeMap::new(),
+            whole: None,
             // A fixed seed: nothing iterates the index, and the number of
             // devices is bounded, so that chosen names cannot slow it down much.
             hasher: FixedState::with_seed(0x7469_6465_6761_7465),
@@ -63,9 +95,19 @@ impl Default for DeviceTable {
 }
 
 impl DeviceTable {
-    /// Devices known.
+    /// Slots given, to devices, groups and the stream.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Devices known.
+    pub(super) fn device_count(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Groups known.
+    pub(super) fn group_count(&self) -> usize {
+        self.groups.len()
     }
 
     /// The slot of a device, if it is known.
@@ -87,16 +129,54 @@ impl DeviceTable {
         Some(found)
     }
 
+    /// The slot of a group, if it is known.
+    pub(super) fn find_group(&self, label: &str) -> Option<u32> {
+        self.groups.get(label).copied()
+    }
+
+    /// The slot of the stream itself, if it has one.
+    #[inline]
+    pub(super) fn whole(&self) -> Option<u32> {
+        self.whole
+    }
+
     /// Gives a new device its slot. The caller has looked for it and has
     /// checked the bound.
     pub(super) fn add(&mut self, name: &DeviceId) -> u32 {
-        let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
         let hash = self.hasher.hash_one(name.as_str());
-        self.names.push(name.as_str());
+        let slot = self.push(name.as_str(), SlotKind::Device);
+        let names = &self.names;
+        let hasher = &self.hasher;
+        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(names.get(*slot)));
+        slot
+    }
+
+    /// As [`DeviceTable::add`], for a group.
+    pub(super) fn add_group(&mut self, label: DeviceId) -> u32 {
+        let slot = self.push(label.as_str(), SlotKind::Group);
+        self.get_mut(slot).common = Some(Box::default());
+        self.groups.insert(label, slot);
+        slot
+    }
+
+    /// Gives the stream itself a slot. It has none yet.
+    pub(super) fn add_whole(&mut self) -> u32 {
+        let slot = self.push(WHOLE_STREAM, SlotKind::Stream);
+        self.whole = Some(slot);
+        slot
+    }
+
+    fn push(&mut self, name: &str, kind: SlotKind) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
+        self.names.push(name);
         self.after.push(0);
         self.slots.push(Device {
+            kind,
             watermark: Watermark::default(),
+            floor: Watermark::default(),
             newest: None,
+            group: None,
+            common: None,
             idle: true,
             idle_at: LiveTime::NEVER,
             has_timer: false,
@@ -104,10 +184,12 @@ impl DeviceTable {
             due: EventTime::MAX,
             panes: Vec::new(),
         });
-        let names = &self.names;
-        let hasher = &self.hasher;
-        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(names.get(*slot)));
         slot
+    }
+
+    /// The slots of devices, in order of first appearance.
+    pub(super) fn devices(&self) -> impl Iterator<Item = u32> {
+        self.slots().filter(|(_, _, device)| device.kind == SlotKind::Device).map(|(slot, ..)| slot)
     }
 
     /// The name in a slot.
@@ -177,5 +259,14 @@ mod tests {
             assert_eq!(table.find(&format!("device-{number}")), Some(number));
         }
         assert!(table.slots().map(|(slot, ..)| slot).eq(0..1_000));
+    }
+
+    #[test]
+    fn a_device_a_group_and_the_stream_may_have_one_name() {
+        let mut table = DeviceTable::default();
+        let name = || DeviceId::new(WHOLE_STREAM).expect("valid");
+        assert_eq!((table.add(name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
+        assert_eq!((table.find("*"), table.find_group("*"), table.whole()), (Some(0), Some(1), Some(2)));
+        assert_eq!((table.len(), table.device_count(), table.group_count()), (3, 1, 1));
     }
 }

@@ -24,22 +24,47 @@ impl Stream {
                     self.fire_due(out, slot, watermark);
                 }
             }
-            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.fire_shared(out),
+            Scope::Shared | Scope::Stream(_) => self.fire_common(out, None),
+            Scope::Group(_) => {
+                if let Some(group) = self.group_of(slot) {
+                    self.fire_common(out, Some(group));
+                }
+            }
         }
     }
 
-    /// Windows of all devices, in the order in which they are due.
-    pub(super) fn fire_shared(&mut self, out: &mut Emit<'_>) {
-        let Some(watermark) = self.shared.time() else { return };
-        while let Some((due, slot)) = self.due.first().copied()
+    /// What a watermark that several share has passed, in the order in which it is
+    /// due. `group`: that of a group; else that of the stream.
+    pub(super) fn fire_common(&mut self, out: &mut Emit<'_>, group: Option<u32>) {
+        while let Some((common, watermark)) = self.common(group)
+            && let Some(watermark) = watermark.time()
+            && let Some((due, slot)) = common.due.first().copied()
             && due <= watermark
         {
             self.fire_due(out, slot, due);
         }
     }
 
-    /// Fires and expires the panes of one device that are due up to `upto`.
+    /// Fires what any watermark has passed.
+    pub(super) fn fire_all(&mut self, out: &mut Emit<'_>) {
+        for slot in self.all_slots() {
+            self.fire_passed(out, slot);
+            // In no group, or with a floor above the watermark of its group.
+            if let Some(floor) = self.devices.get(slot).floor.time()
+                && self.devices.get(slot).due <= floor
+            {
+                self.fire_due(out, slot, floor);
+            }
+        }
+    }
+
+    /// Fires and expires the panes of one slot that are due up to `upto`.
     pub(super) fn fire_due(&mut self, out: &mut Emit<'_>, slot: u32, upto: EventTime) {
+        self.fire_as(out, slot, upto, PaneKind::OnTime);
+    }
+
+    /// As [`Stream::fire_due`]; what fires is of this kind.
+    pub(super) fn fire_as(&mut self, out: &mut Emit<'_>, slot: u32, upto: EventTime, kind: PaneKind) {
         let watermark = self.watermark_of(slot);
         let name = self.devices.id(slot);
         let mut panes = core::mem::take(&mut self.devices.get_mut(slot).panes);
@@ -62,7 +87,7 @@ impl Stream {
                 books.open -= pane.unsettled;
                 books.on_time += pane.unsettled;
                 pane.unsettled = 0;
-                emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::OnTime, watermark);
+                emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
             }
             if watermark.has_expired(end, spec.lateness) {
                 let pane = panes.remove(index);
@@ -115,13 +140,16 @@ impl Stream {
 
     pub(super) fn set_due(&mut self, slot: u32, due: EventTime) {
         let device = self.devices.get_mut(slot);
-        if self.spec.watermark.scope != Scope::Device {
-            self.due.remove(&(device.due, slot));
-            if !device.panes.is_empty() {
-                self.due.insert((due, slot));
+        let before = core::mem::replace(&mut device.due, due);
+        let has_panes = !device.panes.is_empty();
+        if self.spec.watermark.scope != Scope::Device
+            && let Some(common) = self.common_mut(slot)
+        {
+            common.due.remove(&(before, slot));
+            if has_panes {
+                common.due.insert((due, slot));
             }
         }
-        device.due = due;
     }
 }
 

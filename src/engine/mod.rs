@@ -2,6 +2,7 @@
 //! files, threads or clock.
 
 mod add;
+mod advance;
 pub mod aggregate;
 mod checkpoint;
 pub mod commit_policy;
@@ -13,6 +14,8 @@ pub mod encode;
 mod fence;
 pub mod fields;
 mod fire;
+mod groups;
+mod idle;
 pub mod ledger;
 pub mod memory_store;
 mod names;
@@ -37,6 +40,7 @@ use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{EventTime, Now, ProcTime};
+use crate::model::topic::DeviceTemplate;
 
 use self::decode::batch::DecodedBatch;
 use self::decode::{DecodedTime, Decoder};
@@ -46,7 +50,7 @@ use self::outbox::row::Row;
 use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
-use self::step::{Batch, BatchId, DeliveryTag, Event, Message};
+use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
 use self::timers::IdleClock;
 
@@ -68,6 +72,8 @@ pub struct Engine {
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
     unmatched: u64,
+    /// Availability of devices that no stream knows.
+    unknown_devices: u64,
     canary: Option<Canary>,
 }
 
@@ -109,6 +115,7 @@ impl Engine {
             open_cost: 0,
             acks: Vec::new(),
             unmatched: 0,
+            unknown_devices: 0,
             canary: None,
             spec,
         }
@@ -129,6 +136,7 @@ impl Engine {
                 self.outbox.handle_down();
             }
             Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
+            Event::Availability(signal) => self.handle_availability(now, signal),
             Event::Tick => {}
         }
     }
@@ -138,6 +146,22 @@ impl Engine {
         if !resumed {
             self.redelivery.forget_all();
         }
+    }
+
+    fn handle_availability(&mut self, now: Now, signal: Availability<'_>) {
+        let live = self.idle_clock.read(now.proc);
+        let mut known = signal.device.is_none();
+        for index in 0..self.streams.len() {
+            if signal.stream.is_some_and(|stream| stream != index) {
+                continue;
+            }
+            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            match signal.device {
+                Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
+                None => stream.handle_availability_of_all(&mut out, live, signal.online),
+            }
+        }
+        self.unknown_devices += u64::from(!known);
     }
 
     fn handle_uplink_acked(&mut self, batch: BatchId) {
@@ -164,12 +188,15 @@ impl Engine {
     fn handle_message(&mut self, now: Now, message: Message<'_>) {
         let found = self.streams.iter().enumerate().find_map(|(index, stream)| {
             let captures = stream.spec.topic.match_topic(message.topic)?;
-            let mut buffer = heapless::String::new();
-            let device = stream.spec.device.resolve(&captures, &mut buffer);
-            // Copied out of the borrow: at most 128 bytes.
-            Some((index, device.and_then(DeviceId::new)))
+            let id = |template: &DeviceTemplate| {
+                let mut buffer = heapless::String::new();
+                // Copied out of the borrow: at most 128 bytes.
+                template.resolve(&captures, &mut buffer).and_then(DeviceId::new)
+            };
+            let group = stream.spec.group.as_ref().filter(|_| stream.has_groups).and_then(id);
+            Some((index, id(&stream.spec.device), group))
         });
-        let Some((index, device)) = found else {
+        let Some((index, device, group)) = found else {
             // A subscription of before that the broker still holds. Nobody wants it.
             self.unmatched += 1;
             self.acks.extend(message.tag);
@@ -178,7 +205,7 @@ impl Engine {
         if self.is_redelivery(index, message) {
             return;
         }
-        self.decode(now, index, message, device.as_ref());
+        self.decode(now, index, message, device.as_ref(), group.as_ref());
     }
 
     /// Notes what has to be acknowledged. True when the message was taken in before.
@@ -200,7 +227,14 @@ impl Engine {
         false
     }
 
-    fn decode(&mut self, now: Now, index: usize, message: Message<'_>, device: Option<&DeviceId>) {
+    fn decode(
+        &mut self,
+        now: Now,
+        index: usize,
+        message: Message<'_>,
+        device: Option<&DeviceId>,
+        group: Option<&DeviceId>,
+    ) {
         let stream = &mut self.streams[index];
         let Some(device) = device else { return stream.reject(RejectReason::BadDevice) };
         if message.payload.len() > PAYLOAD_BYTES_MAX {
@@ -226,7 +260,8 @@ impl Engine {
                 continue;
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
-            stream.accept(&mut out, live, &Record { source, ..Record::new(device.as_str(), at, values) });
+            let group = group.map_or("", DeviceId::as_str);
+            stream.accept(&mut out, live, &Record { group, source, ..Record::new(device.as_str(), at, values) });
         }
     }
 

@@ -13,10 +13,11 @@ use super::emit::{Emit, emit_pane};
 use super::fence::Fences;
 use super::fields::FieldTable;
 use super::fire::due_of;
+use super::groups;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
-use super::scope::Members;
+use super::scope::Common;
 use super::snapshot::{self, Definition};
 use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec, WindowSpec};
 use super::stream::Stream;
@@ -217,8 +218,8 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         }
     }
     let highest = old.devices.slots().map(|(_, _, device)| device.watermark).max().unwrap_or_default();
-    let shared = old.shared;
     for slot in old.all_slots() {
+        let seen = old.watermark_of(slot);
         let device = old.devices.get_mut(slot);
         for pane in &mut device.panes {
             let before = &old.spec.windows[usize::from(pane.window)].aggregates;
@@ -228,7 +229,9 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         device.panes.sort_by_key(|pane| (pane.window, pane.start));
         // A watermark never moves back, whatever its scope becomes.
         if wanted.watermark.scope == Scope::Device {
-            device.watermark.raise(shared);
+            device.watermark.raise(seen);
+        } else if wanted.watermark.scope != old.spec.watermark.scope {
+            device.floor.raise(seen);
         }
     }
     match wanted.watermark.scope {
@@ -239,6 +242,7 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     }
     renumber_fields(&mut old, &wanted);
     old.windows = books;
+    old.has_groups = groups::are_used(&wanted);
     old.spec = wanted;
     old
 }
@@ -267,8 +271,12 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
 fn rearm(stream: &mut Stream) -> usize {
     let mut cost = 0;
     stream.open_panes = 0;
-    stream.due.clear();
-    stream.members = Members::default();
+    stream.common = Common::default();
+    for slot in stream.all_slots() {
+        if let Some(common) = &mut stream.devices.get_mut(slot).common {
+            **common = Common::default();
+        }
+    }
     for slot in stream.all_slots() {
         let windows = &stream.spec.windows;
         let device = stream.devices.get(slot);
@@ -278,11 +286,8 @@ fn rearm(stream: &mut Stream) -> usize {
         stream.open_panes += device.panes.len();
         let width = |pane: &Pane| windows[usize::from(pane.window)].aggregates.len();
         cost += device.panes.iter().map(|pane| pane.cost(width(pane))).sum::<usize>();
-        let (own, active) = (device.watermark, !device.idle);
         stream.set_due(slot, due);
-        if let Scope::Stream(resume) = stream.spec.watermark.scope {
-            stream.members.restore(slot, own, active, resume, stream.shared);
-        }
+        stream.restore_member(slot);
         if stream.spec.watermark.idle_timeout.is_none() {
             stream.devices.get_mut(slot).idle_at = LiveTime::NEVER;
         } else if idle_at != LiveTime::NEVER {
@@ -296,10 +301,8 @@ fn rearm(stream: &mut Stream) -> usize {
 /// Fires what a watermark of a wider scope has passed already. Nothing else
 /// would: a window fires when a watermark rises, and this one has risen.
 fn fire_overtaken(out: &mut Emit<'_>, stream: &mut Stream) {
-    if matches!(stream.spec.watermark.scope, Scope::Stream(_)) {
-        stream.shared.raise(stream.members.combined());
-    }
     for slot in stream.all_slots() {
-        stream.fire_passed(out, slot);
+        stream.raise_common(slot);
     }
+    stream.fire_all(out);
 }

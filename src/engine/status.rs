@@ -26,6 +26,8 @@ pub struct Status {
     pub outbox: OutboxStatus,
     /// Messages on topics of no stream.
     pub unmatched: u64,
+    /// Signals of availability for devices that no stream knows.
+    pub unknown_devices: u64,
 }
 
 /// One stream.
@@ -35,6 +37,8 @@ pub struct StreamStatus {
     pub name: String,
     /// Devices known.
     pub devices: usize,
+    /// Groups known.
+    pub groups: usize,
     /// Windows that hold records.
     pub open_windows: usize,
     /// How far the device that is furthest behind is behind the clock, in
@@ -161,6 +165,7 @@ impl Engine {
                 lanes,
             },
             unmatched: self.unmatched,
+            unknown_devices: self.unknown_devices,
         }
     }
 
@@ -199,7 +204,7 @@ impl Stream {
 }
 
 fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
-    let behind = stream.all_slots().filter_map(|slot| {
+    let behind = stream.devices.devices().filter_map(|slot| {
         let watermark = stream.watermark_of(slot).time()?;
         Some(watermark.lag_behind(now.wall.as_event_time()))
     });
@@ -215,7 +220,8 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
     });
     StreamStatus {
         name: stream.spec.name.as_str().to_owned(),
-        devices: stream.devices.len(),
+        devices: stream.devices.device_count(),
+        groups: stream.devices.group_count(),
         open_windows: stream.open_panes,
         lag_max_ms: behind.max().map(Span::as_millis),
         ledger: ledger_status(&stream.ledger),

@@ -27,6 +27,8 @@ pub enum Event<'a> {
     UplinkDown,
     /// The cloud's broker acknowledged a batch.
     UplinkAcked(BatchId),
+    /// Something that knows says that devices are there, or not.
+    Availability(Availability<'a>),
     /// Nothing but time has passed.
     Tick,
 }
@@ -44,6 +46,21 @@ pub struct Message<'a> {
     pub dup: bool,
     /// How to acknowledge it; `None` at `QoS` 0, where nothing can be promised.
     pub tag: Option<DeliveryTag>,
+}
+
+/// A last will, an online topic, a bridge that lost its radio: who is there does not
+/// have to be guessed from silence. Offline, a device is idle at once; online, it is
+/// active at once and its silence begins anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Availability<'a> {
+    /// The place of the stream; `None`: all streams.
+    pub stream: Option<usize>,
+    /// The device; `None`: all that are known, for what connects them is on or off.
+    /// One that no stream knows is counted, and not made known: whoever publishes
+    /// availability for a whole house would fill the stream, and be waited for.
+    pub device: Option<&'a str>,
+    /// On, or off.
+    pub online: bool,
 }
 
 /// Names one inbound delivery, so that an acknowledgement can never reach

@@ -4,8 +4,6 @@
 //! the conformance corpus): a record meets its windows under the watermark as it
 //! was before the record; then the watermark moves, and what it passes fires.
 
-use std::collections::BTreeSet;
-
 use crate::model::ids::DeviceId;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, Span};
@@ -14,10 +12,11 @@ use super::devices::DeviceTable;
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
+use super::groups;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::outbox::row::LateReason;
-use super::scope::Members;
-use super::spec::{OnIdle, Scope, Strategy, StreamSpec};
+use super::scope::Common;
+use super::spec::{KeySpec, Scope, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
 use super::window::pane::Accumulators;
@@ -30,10 +29,10 @@ pub(super) struct Stream {
     pub(super) devices: DeviceTable,
     /// Scopes `shared` and `stream`: the one watermark.
     pub(super) shared: Watermark,
-    /// Scope `stream`: the devices that decide about it.
-    pub(super) members: Members,
-    /// Scopes `shared` and `stream`: devices by the watermark at which a pane of theirs is due.
-    pub(super) due: BTreeSet<(EventTime, u32)>,
+    /// Scopes `shared` and `stream`: what the devices have in common.
+    pub(super) common: Common,
+    /// Each device is in a group, by its label.
+    pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
@@ -66,8 +65,8 @@ impl Stream {
             fields: FieldTable::new(fields),
             devices: DeviceTable::default(),
             shared: Watermark::default(),
-            members: Members::default(),
-            due: BTreeSet::new(),
+            common: Common::default(),
+            has_groups: groups::are_used(&spec),
             timers: IdleTimers::default(),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
@@ -123,36 +122,21 @@ impl Stream {
             emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
             return;
         }
-        let slot = match self.devices.find_next(record.device) {
-            Some(slot) => slot,
-            None if self.devices.len() >= self.spec.devices_max => return self.reject(RejectReason::TooManyDevices),
-            None => match DeviceId::new(record.device) {
-                Some(name) => self.devices.add(&name),
-                None => return self.reject(RejectReason::BadDevice),
-            },
+        let slot = match self.admit(out, record) {
+            Ok(slot) => slot,
+            Err(reason) => return self.reject(reason),
         };
         self.ledger.received += 1;
         self.ledger.accepted += 1;
 
-        let before = self.watermark_of(slot);
         for window in 0..self.spec.windows.len() {
+            let (slot, before) = match self.spec.windows[window].key {
+                KeySpec::Device => (slot, self.watermark_of(slot)),
+                key => self.shared_key(key, slot, record.at),
+            };
             self.add_to_window(out, slot, window, record, before);
         }
-        let device = self.devices.get_mut(slot);
-        device.newest = device.newest.max(Some(record.at));
-        let Strategy::Bounded { disorder } = self.spec.watermark.strategy else { return };
-        let own_before = device.watermark;
-        let was_idle = core::mem::replace(&mut device.idle, false);
-        let rises = match self.spec.watermark.scope {
-            Scope::Device => device.watermark.observe(record.at, disorder),
-            Scope::Shared => self.shared.observe(record.at, disorder),
-            Scope::Stream(resume) | Scope::Group(resume) => {
-                device.watermark.observe(record.at, disorder);
-                let own = device.watermark;
-                self.members.handle_record(slot, own_before, own, was_idle, resume, self.shared);
-                self.shared.raise(self.members.combined())
-            }
-        };
+        let rises = self.advance(slot, record);
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
         }
@@ -162,66 +146,40 @@ impl Stream {
         }
     }
 
-    /// Turns devices idle whose deadline has come.
-    pub(super) fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
-        let mut fell_idle = false;
-        while let Some(slot) = self.timers.pop_due(live) {
-            let device = self.devices.get_mut(slot);
-            device.has_timer = false;
-            if device.idle_at > live {
-                let at = device.idle_at;
-                self.arm_idle(slot, at);
-                continue;
-            }
-            device.idle_at = LiveTime::NEVER;
-            device.idle = true;
-            let own = device.watermark;
-            self.members.handle_idle(slot, own);
-            fell_idle = true;
-            self.ledger.idled += 1;
-            self.changes.ledger = true;
-            self.touch(slot);
-            if self.spec.on_idle == OnIdle::Emit {
-                self.emit_unseen(out, slot);
-            }
+    /// The slot of the record's device, which is in the group that the record says.
+    #[inline]
+    fn admit(&mut self, out: &mut Emit<'_>, record: &Record<'_>) -> Result<u32, RejectReason> {
+        let known = self.devices.find_next(record.device);
+        if known.is_none() && self.devices.device_count() >= self.spec.devices_max {
+            return Err(RejectReason::TooManyDevices);
         }
-        // All that fall idle at one moment do so together, and then the rest decides.
-        if fell_idle
-            && matches!(self.spec.watermark.scope, Scope::Stream(_))
-            && self.shared.raise(self.members.combined())
+        let group = if self.has_groups { Some(self.group_slot(record.group)?) } else { None };
+        let slot = match known {
+            Some(slot) => slot,
+            None => self.devices.add(&DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?),
+        };
+        if let Some(group) = group
+            && self.devices.get(slot).group != Some(group)
         {
-            self.fire_shared(out);
+            self.move_to_group(out, slot, group);
         }
-    }
-
-    /// A device that exists before it has sent anything: under scope `stream` the
-    /// watermark waits for it until it is idle.
-    pub(super) fn register(&mut self, live: LiveTime, name: DeviceId) {
-        if self.devices.find(name.as_str()).is_some() || self.devices.len() >= self.spec.devices_max {
-            return;
-        }
-        let slot = self.devices.add(&name);
-        self.devices.get_mut(slot).idle = false;
-        self.members.add(slot, Watermark::default());
-        if let Some(timeout) = self.spec.watermark.idle_timeout {
-            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
-        }
-        self.changes.ledger = true;
-        self.touch(slot);
+        Ok(slot)
     }
 
     /// The end of a bounded input: every open window fires.
     pub(super) fn finish(&mut self, out: &mut Emit<'_>) {
         self.shared.raise(Watermark::END);
         for slot in self.all_slots() {
-            self.devices.get_mut(slot).watermark.raise(Watermark::END);
+            let device = self.devices.get_mut(slot);
+            device.watermark.raise(Watermark::END);
+            device.floor.raise(Watermark::END);
             if self.spec.watermark.scope == Scope::Device {
                 self.fire_due(out, slot, EventTime::MAX);
             }
             self.touch(slot);
         }
         if self.spec.watermark.scope != Scope::Device {
-            self.fire_shared(out);
+            self.fire_all(out);
         }
     }
 
@@ -237,19 +195,17 @@ impl Stream {
             && record.at > now.wall.as_event_time() + max_future
     }
 
+    /// The watermark under which the windows of a slot are.
+    #[inline]
     pub(super) fn watermark_of(&self, slot: u32) -> Watermark {
+        let device = self.devices.get(slot);
         match self.spec.watermark.scope {
-            Scope::Device => self.devices.get(slot).watermark,
-            Scope::Shared | Scope::Stream(_) | Scope::Group(_) => self.shared,
-        }
-    }
-
-    pub(super) fn arm_idle(&mut self, slot: u32, at: LiveTime) {
-        let device = self.devices.get_mut(slot);
-        device.idle_at = at;
-        if !device.has_timer {
-            device.has_timer = true;
-            self.timers.push(at, slot);
+            Scope::Device => device.watermark,
+            Scope::Shared | Scope::Stream(_) => self.shared.max(device.floor),
+            Scope::Group(_) => {
+                let common = self.group_of(slot).map(|group| self.devices.get(group).watermark);
+                common.unwrap_or_default().max(device.floor)
+            }
         }
     }
 

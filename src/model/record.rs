@@ -66,11 +66,15 @@ pub enum RejectReason {
     NotFinite,
     /// The stream has reached `devices_max`.
     TooManyDevices,
+    /// A group is needed, and its label is empty, too long or has control characters.
+    BadGroup,
+    /// The stream has as many groups as it may have devices.
+    TooManyGroups,
 }
 
 impl RejectReason {
     /// Every reason, for tables and documentation.
-    pub const ALL: [RejectReason; 13] = [
+    pub const ALL: [RejectReason; 15] = [
         RejectReason::Empty,
         RejectReason::TooLarge,
         RejectReason::NotJson,
@@ -84,6 +88,8 @@ impl RejectReason {
         RejectReason::WrongType,
         RejectReason::NotFinite,
         RejectReason::TooManyDevices,
+        RejectReason::BadGroup,
+        RejectReason::TooManyGroups,
     ];
 
     /// The word used in outputs.
@@ -102,6 +108,8 @@ impl RejectReason {
             RejectReason::WrongType => "wrong_type",
             RejectReason::NotFinite => "not_finite",
             RejectReason::TooManyDevices => "too_many_devices",
+            RejectReason::BadGroup => "bad_group",
+            RejectReason::TooManyGroups => "too_many_groups",
         }
     }
 }

@@ -239,7 +239,9 @@ pub fn hint(reason: RejectReason, format: TimeFormat, raw: &str) -> Option<&'sta
         | RejectReason::NoValues
         | RejectReason::WrongType
         | RejectReason::NotFinite
-        | RejectReason::TooManyDevices => None,
+        | RejectReason::TooManyDevices
+        | RejectReason::BadGroup
+        | RejectReason::TooManyGroups => None,
     }
 }
 

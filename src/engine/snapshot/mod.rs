@@ -9,8 +9,9 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new devices | shared watermark | books |
-//!             removed panes | n × (device | watermark | newest | idle | idle in | n × pane)
+//! section:    new fields | new slots | shared watermark | books | removed panes |
+//!             n × (slot | watermark | newest | flags | group? | floor? | idle in | n × pane)
+//! new slot:   device, group or stream | name
 //! ```
 //!
 //! A page holds what changed since the one before it and refers to streams,
@@ -26,6 +27,7 @@ mod pane;
 use crate::model::ids::DeviceId;
 use crate::model::time::{EventTime, Span};
 
+use super::devices::SlotKind;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::stream::Stream;
 use super::timers::LiveTime;
@@ -48,6 +50,11 @@ pub(super) fn open(bytes: &[u8]) -> Result<Reader<'_>, Damaged> {
     if reader.u8()? == STATE_VERSION { Ok(reader) } else { Err(Damaged) }
 }
 
+/// Flags of a device.
+const IDLE: u8 = 1;
+const GROUP: u8 = 2;
+const FLOOR: u8 = 4;
+
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Extent {
@@ -68,7 +75,12 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         put_str(out, name.as_str());
     }
     put_u64(out, (stream.devices.len() - devices_from) as u64);
-    for (_, name, _) in stream.devices.slots().skip(devices_from) {
+    for (_, name, device) in stream.devices.slots().skip(devices_from) {
+        out.push(match device.kind {
+            SlotKind::Device => 0,
+            SlotKind::Group => 1,
+            SlotKind::Stream => 2,
+        });
         put_str(out, name);
     }
     put_time(out, stream.shared.time());
@@ -110,7 +122,17 @@ fn write_devices(
         put_u64(out, u64::from(slot));
         put_time(out, device.watermark.time());
         put_time(out, device.newest);
-        out.push(u8::from(device.idle));
+        out.push(
+            u8::from(device.idle) * IDLE
+                | u8::from(device.group.is_some()) * GROUP
+                | u8::from(device.floor > Watermark::NONE) * FLOOR,
+        );
+        if let Some(group) = device.group {
+            put_u64(out, u64::from(group));
+        }
+        if device.floor > Watermark::NONE {
+            put_time(out, device.floor.time());
+        }
         // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(live).as_millis();
         put_u64(out, if device.idle_at == LiveTime::NEVER { 0 } else { left.saturating_add(1) });
@@ -128,11 +150,7 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
-        let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
-        if stream.devices.find(name.as_str()).is_some() {
-            return Err(Damaged);
-        }
-        stream.devices.add(&name);
+        read_new_slot(reader, stream)?;
     }
     stream.shared = Watermark::restore(reader.time()?);
     stream.ledger = StreamLedger::read(reader)?;
@@ -153,6 +171,19 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     Ok(())
 }
 
+fn read_new_slot(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+    let kind = reader.u8()?;
+    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
+    let devices = &mut stream.devices;
+    match kind {
+        0 if devices.find(name.as_str()).is_none() => devices.add(&name),
+        1 if devices.find_group(name.as_str()).is_none() => devices.add_group(name),
+        2 if devices.whole().is_none() => devices.add_whole(),
+        _ => return Err(Damaged),
+    };
+    Ok(())
+}
+
 fn read_slot(reader: &mut Reader<'_>, stream: &Stream) -> Result<u32, Damaged> {
     let slot: u32 = reader.uint()?;
     if (slot as usize) < stream.devices.len() { Ok(slot) } else { Err(Damaged) }
@@ -162,7 +193,12 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     let slot = read_slot(reader, stream)?;
     let watermark = Watermark::restore(reader.time()?);
     let newest = reader.time()?;
-    let idle = reader.u8()? == 1;
+    let flags = reader.u8()?;
+    let group = if flags & GROUP == 0 { None } else { Some(read_slot(reader, stream)?) };
+    if group.is_some_and(|group| stream.devices.get(group).kind != SlotKind::Group) {
+        return Err(Damaged);
+    }
+    let floor = if flags & FLOOR == 0 { None } else { reader.time()? };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -171,7 +207,9 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     let device = stream.devices.get_mut(slot);
     device.watermark = watermark;
     device.newest = newest;
-    device.idle = idle;
+    device.idle = flags & IDLE != 0;
+    device.group = group;
+    device.floor = Watermark::restore(floor);
     device.idle_at = idle_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;

@@ -11,12 +11,20 @@ use crate::model::time::{EventTime, Span};
 pub struct Watermark(Option<EventTime>);
 
 impl Watermark {
+    /// None: nothing has come yet.
+    pub const NONE: Watermark = Watermark(None);
     /// "Nothing more will come", as at the end of a bounded input.
     pub const END: Watermark = Watermark(Some(EventTime::MAX));
 
     /// As it was persisted.
     pub(super) fn restore(time: Option<EventTime>) -> Watermark {
         Watermark(time)
+    }
+
+    /// Behind a record at `at`, when older ones may come up to `wait` later.
+    #[inline]
+    pub(super) fn behind(at: EventTime, wait: Span) -> Watermark {
+        Watermark(Some(at - wait - Span::MILLI))
     }
 
     /// The time, once there is one.
@@ -27,7 +35,7 @@ impl Watermark {
     /// A record was processed. Returns true when the watermark rose.
     #[inline]
     pub fn observe(&mut self, at: EventTime, disorder: Span) -> bool {
-        self.raise(Watermark(Some(at - disorder - Span::MILLI)))
+        self.raise(Watermark::behind(at, disorder))
     }
 
     /// Rises to `to`, if that is higher. Returns true when it rose.
