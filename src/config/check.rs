@@ -15,6 +15,7 @@ mod scalar;
 mod stream;
 mod table;
 mod time;
+mod watermark;
 mod window;
 
 use std::path::PathBuf;

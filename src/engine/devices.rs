@@ -14,6 +14,7 @@ use super::names::Names;
 use super::scope::Common;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
+use super::watermark::adaptive::Histogram;
 use super::window::pane::Pane;
 
 /// Whose windows a slot holds.
@@ -46,6 +47,8 @@ pub(super) struct Device {
     pub group: Option<u32>,
     /// A group: what its devices have in common.
     pub common: Option<Box<Common>>,
+    /// A device: how late its records were, with strategy `adaptive`.
+    pub lateness: Option<Box<Histogram>>,
     /// A device: nothing was heard of it for the timeout, or ever.
     pub idle: bool,
     /// When its silence makes it idle; `NEVER` when it is, or can not be.
@@ -177,6 +180,7 @@ impl DeviceTable {
             newest: None,
             group: None,
             common: None,
+            lateness: None,
             idle: true,
             idle_at: LiveTime::NEVER,
             has_timer: false,

@@ -114,6 +114,7 @@ impl Stream {
     pub(super) fn emit_unseen(&mut self, out: &mut Emit<'_>, slot: u32) {
         let watermark = self.watermark_of(slot);
         let name = self.devices.id(slot);
+        self.touch(slot);
         for pane in &mut self.devices.get_mut(slot).panes {
             if !pane.fired && pane.unseen {
                 pane.dirty = true;

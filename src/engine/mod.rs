@@ -64,6 +64,8 @@ pub struct Engine {
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
+    /// The clocks at the last input, or at the start.
+    seen: Option<Now>,
     uplink_up: bool,
     resumed: bool,
     partial_before: Option<EventTime>,
@@ -108,6 +110,7 @@ impl Engine {
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            seen: None,
             uplink_up: false,
             resumed: false,
             partial_before: None,
@@ -168,10 +171,16 @@ impl Engine {
         self.outbox.handle_ack(batch);
     }
 
-    /// Turns devices idle whose deadline has come. Calling early is harmless.
+    /// Moves the watermarks that follow the clock, and turns devices idle whose deadline
+    /// has come. Calling early is harmless.
     fn handle_deadlines(&mut self, now: Now) {
+        self.seen = Some(now);
         let live = self.idle_clock.read(now.proc);
         for index in 0..self.streams.len() {
+            if self.streams[index].follows_clock() {
+                let (stream, mut out, _) = self.parts(index, now, (0, 0));
+                stream.follow_clock(&mut out);
+            }
             if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
                 let (stream, mut out, _) = self.parts(index, now, (0, 0));
                 stream.handle_idle(&mut out, live);
@@ -181,8 +190,10 @@ impl Engine {
 
     /// When time alone will next change something.
     pub fn next_deadline(&self) -> Option<ProcTime> {
-        let earliest = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min()?;
-        self.idle_clock.proc_time_of(earliest)
+        let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min();
+        let idle = idle.and_then(|earliest| self.idle_clock.proc_time_of(earliest));
+        let clock = self.seen.and_then(|now| self.streams.iter().filter_map(|stream| stream.clock_deadline(now)).min());
+        idle.into_iter().chain(clock).min()
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {

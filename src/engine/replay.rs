@@ -7,11 +7,14 @@
 //! {"arrival_ms":1760000000003,"topic":"devices/a/climate","payload":{"ts":…,"t":21.5}}
 //! {"arrival_ms":1760000000003,"topic":"devices/a/climate","payload":"21.5"}     the text as payload
 //! {"arrival_ms":1760000000003,"device":"a","event_ms":1760000000000,"value":21.5}
-//! {"arrival_ms":1760000000003,"device":"a","event_ms":…,"values":{"t":21.5},"stream":"climate"}
+//! {"arrival_ms":1760000000003,"device":"a","event_ms":…,"values":{"t":21.5},"stream":"climate","group":"hall"}
+//! {"arrival_ms":1760000000400,"device":"a","online":false}                      it is said to be off
+//! {"arrival_ms":1760000000400,"stream":"climate","online":true}                 so are all of a stream
 //! {"arrival_ms":1760000000500,"tick":true}                                      nothing but time
 //! ```
 //!
-//! The arrival time is both clocks: it never decreases. Output lines are the
+//! The arrival time is both clocks: it never decreases. What is due between two lines
+//! happens at its own time, as in the agent. Output lines are the
 //! records of the uplink contract, each with its `lane`.
 
 use serde::Deserialize;
@@ -25,7 +28,7 @@ use super::Engine;
 use super::encode::record_json;
 use super::spec::PipelineSpec;
 use super::status::Status;
-use super::step::{Event, Message};
+use super::step::{Availability, Event, Message};
 
 /// Runs one trace.
 #[derive(Debug)]
@@ -58,6 +61,8 @@ struct Line<'a> {
     value: Option<f64>,
     values: Option<std::collections::BTreeMap<String, f64>>,
     stream: Option<String>,
+    group: Option<String>,
+    online: Option<bool>,
 }
 
 impl Replay {
@@ -75,11 +80,12 @@ impl Replay {
     pub fn handle_line(&mut self, line: &str, out: &mut Vec<u8>) -> Result<(), LineError> {
         let line: Line<'_> = serde_json::from_str(line).map_err(|error| LineError(error.to_string()))?;
         self.advance_clock(line.arrival_ms)?;
-        match (&line.topic, &line.device, line.tick) {
-            (Some(topic), None, false) => self.message(topic, &line)?,
-            (None, Some(device), false) => self.record(device, &line)?,
-            (None, None, true) => self.engine.handle(self.now, Event::Tick),
-            _ => return Err(LineError("a line has either `topic`, or `device`, or `tick`".to_owned())),
+        match (&line.topic, &line.device, line.tick, line.online) {
+            (Some(topic), None, false, None) => self.message(topic, &line)?,
+            (None, Some(device), false, None) => self.record(device, &line)?,
+            (None, device, false, Some(online)) => self.availability(device.as_deref(), online, &line)?,
+            (None, None, true, None) => self.engine.handle(self.now, Event::Tick),
+            _ => return Err(LineError("a line has either `topic`, or `device`, or `online`, or `tick`".to_owned())),
         }
         self.drain(out);
         Ok(())
@@ -106,6 +112,7 @@ impl Replay {
             )));
         }
         let since = u64::try_from(i128::from(arrival_ms) - i128::from(started)).unwrap_or(u64::MAX);
+        self.sleep_until(ProcTime::from_millis(since));
         self.now.proc = ProcTime::from_millis(since);
         self.now.wall = WallTime::from_millis(arrival_ms);
         if first {
@@ -113,6 +120,16 @@ impl Replay {
             self.engine.handle(self.now, Event::UplinkUp);
         }
         Ok(())
+    }
+
+    /// As the agent sleeps: from deadline to deadline.
+    fn sleep_until(&mut self, until: ProcTime) {
+        while let Some(at) = self.engine.next_deadline().filter(|at| self.now.proc < *at && *at < until) {
+            let slept = at.since(self.now.proc);
+            self.now.proc = at;
+            self.now.wall = WallTime::from_millis((self.now.wall.as_event_time() + slept).as_millis());
+            self.engine.handle(self.now, Event::Tick);
+        }
     }
 
     fn message(&mut self, topic: &str, line: &Line<'_>) -> Result<(), LineError> {
@@ -131,10 +148,7 @@ impl Replay {
 
     fn record(&mut self, device: &str, line: &Line<'_>) -> Result<(), LineError> {
         let event_ms = line.event_ms.ok_or_else(|| LineError("`device` needs `event_ms`".to_owned()))?;
-        let stream = match &line.stream {
-            None => 0,
-            Some(name) => self.engine.stream(name).ok_or_else(|| LineError(format!("no stream is named {name:?}")))?,
-        };
+        let stream = self.stream(line)?.unwrap_or(0);
         self.values.clear();
         let single = line.value.map(|value| ("value", value));
         let several = line.values.iter().flatten().map(|(name, value)| (name.as_str(), *value));
@@ -147,9 +161,25 @@ impl Replay {
             return Err(LineError("`device` needs `value` or `values`".to_owned()));
         }
         let at = EventTime::from_millis(event_ms);
-        let record = Record::new(device, at, &self.values);
+        let group = line.group.as_deref().unwrap_or("");
+        let record = Record { group, ..Record::new(device, at, &self.values) };
         self.engine.handle_record(self.now, stream, &record);
         Ok(())
+    }
+
+    fn availability(&mut self, device: Option<&str>, online: bool, line: &Line<'_>) -> Result<(), LineError> {
+        if line.event_ms.is_some() || line.value.is_some() || line.values.is_some() || line.group.is_some() {
+            return Err(LineError("`online` goes with `device` and `stream` only".to_owned()));
+        }
+        let stream = self.stream(line)?;
+        self.engine.handle(self.now, Event::Availability(Availability { stream, device, online }));
+        Ok(())
+    }
+
+    fn stream(&self, line: &Line<'_>) -> Result<Option<usize>, LineError> {
+        let Some(name) = &line.stream else { return Ok(None) };
+        let known = self.engine.stream(name);
+        known.map(Some).ok_or_else(|| LineError(format!("no stream is named {name:?}")))
     }
 
     fn drain(&mut self, out: &mut Vec<u8>) {

@@ -19,8 +19,8 @@ use super::outbox::row::PaneKind;
 use super::redelivery::Redelivery;
 use super::scope::Common;
 use super::snapshot::{self, Definition};
-use super::spec::{FormatSpec, PipelineSpec, Scope, StreamSpec, WindowSpec};
-use super::stream::Stream;
+use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowSpec};
+use super::stream::{Stream, fields_of};
 use super::timers::LiveTime;
 use super::watermark::Watermark;
 use super::window::pane::Pane;
@@ -109,6 +109,7 @@ impl Engine {
             .collect();
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
         self.spec = spec;
+        self.seen = Some(now);
         let mut out = Emit {
             now,
             outbox: &mut self.outbox,
@@ -240,6 +241,7 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
         // The members decide, from where the watermark stands.
         Scope::Stream(_) | Scope::Group(_) => {}
     }
+    forget_lateness(&mut old, &wanted.watermark);
     renumber_fields(&mut old, &wanted);
     old.windows = books;
     old.has_groups = groups::are_used(&wanted);
@@ -247,11 +249,24 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     old
 }
 
+/// Drops what was measured and is asked for no more.
+fn forget_lateness(old: &mut Stream, wanted: &WatermarkSpec) {
+    let adaptive = matches!(wanted.strategy, Strategy::Adaptive { .. });
+    let shared = wanted.scope == Scope::Shared;
+    if !(adaptive && shared) {
+        (old.newest, old.lateness) = (None, None);
+    }
+    if !adaptive || shared {
+        for slot in old.all_slots() {
+            old.devices.get_mut(slot).lateness = None;
+        }
+    }
+}
+
 /// Gives the fields the places that the decoder of today expects: configured
 /// ones first, in their order. Panes keep fields that are configured no more.
 fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
-    let FormatSpec::Json(fields) = &wanted.format;
-    let mut table = FieldTable::new(fields);
+    let (mut table, marker) = fields_of(wanted);
     // Full: values of a field without a place are dropped with it; only reached
     // by a configuration that replaces more than `FIELDS_MAX` fields.
     let places: Vec<_> = old.fields.names().iter().map(|name| table.intern(name.as_str())).collect();
@@ -265,6 +280,7 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
         }
     }
     old.fields = table;
+    old.marker = marker;
 }
 
 /// Every deadline anew, from what was persisted. Returns the cost of its panes.

@@ -44,6 +44,11 @@ pub struct StreamStatus {
     /// How far the device that is furthest behind is behind the clock, in
     /// milliseconds; null without any watermark.
     pub lag_max_ms: Option<u64>,
+    /// Strategy `adaptive`: the lowest bound that is in force for one of the devices, in
+    /// milliseconds; else null.
+    pub bound_min_ms: Option<u64>,
+    /// The highest.
+    pub bound_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
     /// Window by window: `accepted = open + on_time + late_update + side_output + dropped + no_window`.
@@ -135,17 +140,21 @@ pub struct DeviceStatus {
     pub watermark: Option<EventTime>,
     /// Windows of its own that hold records.
     pub open_windows: usize,
+    /// Strategy `adaptive`: the bound that is in force for it.
+    pub bound: Option<Span>,
 }
 
 impl Engine {
     /// What is known of a device; `None` when it is not.
     pub fn device(&self, stream: usize, device: &str) -> Option<DeviceStatus> {
-        let devices = &self.streams.get(stream)?.devices;
-        let device = devices.get(devices.find(device)?);
+        let stream = self.streams.get(stream)?;
+        let slot = stream.devices.find(device)?;
+        let device = stream.devices.get(slot);
         Some(DeviceStatus {
             is_idle: device.idle,
             watermark: device.watermark.time(),
             open_windows: device.panes.len(),
+            bound: stream.bound_of(slot),
         })
     }
 
@@ -208,6 +217,7 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         let watermark = stream.watermark_of(slot).time()?;
         Some(watermark.lag_behind(now.wall.as_event_time()))
     });
+    let bounds = || stream.devices.devices().filter_map(|slot| stream.bound_of(slot));
     let windows = stream.spec.windows.iter().zip(&stream.windows).map(|(spec, books)| WindowStatus {
         name: spec.name.as_str().to_owned(),
         accepted: books.accepted,
@@ -224,6 +234,8 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         groups: stream.devices.group_count(),
         open_windows: stream.open_panes,
         lag_max_ms: behind.max().map(Span::as_millis),
+        bound_min_ms: bounds().min().map(Span::as_millis),
+        bound_max_ms: bounds().max().map(Span::as_millis),
         ledger: ledger_status(&stream.ledger),
         windows: windows.collect(),
     }

@@ -4,7 +4,7 @@
 //! the conformance corpus): a record meets its windows under the watermark as it
 //! was before the record; then the watermark moves, and what it passes fires.
 
-use crate::model::ids::DeviceId;
+use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, Span};
 
@@ -16,9 +16,10 @@ use super::groups;
 use super::ledger::{StreamLedger, WindowLedger};
 use super::outbox::row::LateReason;
 use super::scope::Common;
-use super::spec::{KeySpec, Scope, StreamSpec};
+use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::watermark::Watermark;
+use super::watermark::adaptive::Histogram;
 use super::window::pane::Accumulators;
 
 /// State of one stream.
@@ -31,6 +32,12 @@ pub(super) struct Stream {
     pub(super) shared: Watermark,
     /// Scopes `shared` and `stream`: what the devices have in common.
     pub(super) common: Common,
+    /// Scope `shared` with strategy `adaptive`: the highest accepted event time.
+    pub(super) newest: Option<EventTime>,
+    /// As above: how late records were.
+    pub(super) lateness: Option<Box<Histogram>>,
+    /// Strategy `punctuated`: the field that is the mark.
+    pub(super) marker: Option<FieldIx>,
     /// Each device is in a group, by its label.
     pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
@@ -40,6 +47,17 @@ pub(super) struct Stream {
     pub(super) spare: Vec<Accumulators>,
     pub(super) changes: Changes,
     pub(super) fences: Fences,
+}
+
+/// The fields that have a place from the start, and the one that is the mark.
+pub(super) fn fields_of(spec: &StreamSpec) -> (FieldTable, Option<FieldIx>) {
+    let FormatSpec::Json(fields) = &spec.format;
+    let mut fields = FieldTable::new(fields);
+    let marker = match &spec.watermark.strategy {
+        Strategy::Punctuated { field } => fields.intern(field.as_str()),
+        Strategy::Bounded { .. } | Strategy::Adaptive { .. } | Strategy::Processing { .. } => None,
+    };
+    (fields, marker)
 }
 
 /// What a commit has to write.
@@ -60,9 +78,12 @@ pub(super) struct Changes {
 impl Stream {
     /// A stream that has seen nothing.
     pub(super) fn new(spec: StreamSpec) -> Stream {
-        let super::spec::FormatSpec::Json(fields) = &spec.format;
+        let (fields, marker) = fields_of(&spec);
         Stream {
-            fields: FieldTable::new(fields),
+            fields,
+            marker,
+            newest: None,
+            lateness: None,
             devices: DeviceTable::default(),
             shared: Watermark::default(),
             common: Common::default(),
@@ -122,6 +143,16 @@ impl Stream {
             emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
             return;
         }
+        if self.marker.is_some() {
+            self.accept_marked(out, live, record);
+        } else {
+            self.take_in(out, live, record, false);
+        }
+    }
+
+    /// Takes one record in that is not from the future. `is_mark`: see `Strategy::Punctuated`.
+    #[inline]
+    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
         let slot = match self.admit(out, record) {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
@@ -130,13 +161,19 @@ impl Stream {
         self.ledger.accepted += 1;
 
         for window in 0..self.spec.windows.len() {
+            if record.values.is_empty() && self.marker.is_some() {
+                // Nothing but a mark: there is nothing to put into a window.
+                self.windows[window].accepted += 1;
+                self.windows[window].no_window += 1;
+                continue;
+            }
             let (slot, before) = match self.spec.windows[window].key {
                 KeySpec::Device => (slot, self.watermark_of(slot)),
-                key => self.shared_key(key, slot, record.at),
+                key @ (KeySpec::Group | KeySpec::Stream) => self.shared_key(key, slot, record.at),
             };
             self.add_to_window(out, slot, window, record, before);
         }
-        let rises = self.advance(slot, record);
+        let rises = self.advance(slot, record.at, is_mark);
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
         }

@@ -19,6 +19,9 @@ pub const FIELDS_MAX: usize = 64;
 pub const DEVICES_DEFAULT: usize = 10_000;
 /// The largest `devices_max` that a configuration may ask for.
 pub const DEVICES_MAX: usize = 100_000;
+/// The largest `devices_max` with strategy `adaptive` for each device. What is measured
+/// takes some 300 bytes each in memory, and typically 60, at most 430, of a snapshot.
+pub const ADAPTIVE_DEVICES_MAX: usize = 20_000;
 /// Streams of one configuration.
 pub const STREAMS_MAX: usize = 64;
 /// Windows of one stream.

@@ -11,8 +11,10 @@ use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, LatePolicy, OnIdle, Scope, Strategy, TimeFallback, TimeFormat, TimeSpec, WindowKind,
+    AllIdle, FieldsSpec, FormatSpec, KeySpec, LatePolicy, OnIdle, Resume, Scope, Strategy, TimeFallback, TimeFormat,
+    TimeSpec, WatermarkSpec, WindowKind,
 };
+use tidegate::model::ids::Name;
 use tidegate::model::time::{EventTime, Span};
 
 const MINIMAL: &str = r#"
@@ -318,4 +320,66 @@ fn damaged_files_are_accepted_or_refused_and_never_panic() {
         let _ = check_for_replay(&text, "t.toml");
     }
     assert!(good > 100 && bad > 100, "both happen: {good} accepted, {bad} refused");
+}
+
+/// The watermark of the only stream of [`MINIMAL`] with these keys, and its windows' keys.
+fn watermark_of(stream: &str, window: &str) -> (WatermarkSpec, OnIdle, KeySpec) {
+    let text = MINIMAL.replace("devices/{device}/climate", "devices/{site}/{device}/climate");
+    let text = text.replace("time = {", &format!("{stream}\ntime = {{")) + window;
+    let Checked { config, warnings, .. } = accepted(&text);
+    assert_eq!(warnings, [], "{stream}");
+    let stream = &config.pipeline.streams[0];
+    (stream.watermark.clone(), stream.on_idle, stream.windows[0].key)
+}
+
+#[test]
+fn every_strategy_has_its_own_keys_and_defaults() {
+    let of = |keys: &str| watermark_of(keys, "").0;
+    let secs = Span::from_secs;
+    let adaptive = |quantile, floor, ceiling| Strategy::Adaptive { quantile, floor, ceiling };
+    for (keys, strategy) in [
+        ("", Strategy::Bounded { disorder: secs(5) }),
+        ("watermark = \"bounded\"\ndisorder = \"2s\"", Strategy::Bounded { disorder: secs(2) }),
+        ("watermark = \"monotonic\"", Strategy::Bounded { disorder: Span::ZERO }),
+        ("watermark = \"adaptive\"", adaptive(9_900, Span::ZERO, secs(60))),
+        (
+            "watermark = \"adaptive\"\nquantile = 1\nfloor = \"1s\"\nceiling = \"1h\"",
+            adaptive(10_000, secs(1), secs(3_600)),
+        ),
+        ("watermark = \"adaptive\"\nquantile = 0.9995", adaptive(9_995, Span::ZERO, secs(60))),
+        ("watermark = \"punctuated\"\nmarker = \"end\"", Strategy::Punctuated { field: Name::new("end").unwrap() }),
+        ("watermark = \"processing\"\ndelay = \"1s\"", Strategy::Processing { delay: secs(1) }),
+    ] {
+        assert_eq!(of(keys).strategy, strategy, "{keys}");
+    }
+    assert_eq!(of("watermark = \"processing\"").scope, Scope::Shared);
+    assert_eq!(of("watermark = \"adaptive\"\nscope = \"stream\"").scope, Scope::Stream(Resume::CatchUp));
+}
+
+#[test]
+fn a_scope_is_as_wide_as_the_widest_key() {
+    let (watermark, on_idle, key) = watermark_of(
+        "scope = \"group\"\ngroup = \"{site}\"\nresume = \"hold\"\nmax_lag = \"1m\"\nall_idle = \"stay\"",
+        "key = \"group\"",
+    );
+    assert_eq!((watermark.scope, watermark.max_lag), (Scope::Group(Resume::Hold), Some(Span::from_secs(60))));
+    assert_eq!((watermark.all_idle, on_idle, key), (AllIdle::Stay, OnIdle::Emit, KeySpec::Group));
+    assert_eq!(watermark_of("scope = \"stream\"\nmax_lag = \"off\"", "key = \"stream\"").0.max_lag, None);
+    assert_eq!(watermark_of("on_idle = \"close\"", "").1, OnIdle::Close);
+    let wider = |scope: &str, key: &str| {
+        let stream = format!("scope = \"{scope}\"\ngroup = \"{{device}}\"\ntime = {{");
+        let text = MINIMAL.replace("time = {", &stream) + &format!("key = \"{key}\"\n");
+        check(&text, "t.toml").err().map(|refused| refused.to_string())
+    };
+    for (scope, key) in [("device", "group"), ("device", "stream"), ("group", "stream")] {
+        let refused = wider(scope, key).unwrap();
+        assert!(refused.contains("streams[0].windows[0].key") && refused.contains("is wider"), "{refused}");
+    }
+    for (scope, key) in
+        [("group", "group"), ("stream", "group"), ("shared", "group"), ("stream", "stream"), ("shared", "stream")]
+    {
+        assert_eq!(wider(scope, key), None, "{scope} {key}");
+    }
+    let unused = MINIMAL.replace("time = {", "group = \"{device}\"\ntime = {");
+    assert_eq!(accepted(&unused).warnings[0].path, "streams[0].group");
 }

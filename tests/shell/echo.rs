@@ -52,7 +52,7 @@ impl Engine for Echo {
                 self.unsent.remove(place.expect("in flight")).expect("there");
                 self.in_flight -= 1;
             }
-            Event::SessionStarted { .. } | Event::InputLive(_) | Event::Tick => {}
+            Event::SessionStarted { .. } | Event::InputLive(_) | Event::Availability(_) | Event::Tick => {}
         }
     }
 

@@ -2,13 +2,13 @@
 
 use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
-use crate::engine::spec::{FieldsSpec, FormatSpec, OnIdle, Resume, Scope, StreamSpec, WatermarkSpec};
+use crate::engine::spec::{FieldsSpec, FormatSpec, KeySpec, Scope, StreamSpec, WatermarkSpec, WindowSpec};
 use crate::model::limits::{DEVICES_MAX, FIELDS_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::table::{Item, Table, unique_names};
-use super::{items, keys, name, scalar, time, window};
+use super::{items, keys, name, scalar, time, watermark, window};
 
 /// All streams; `None` when one could not be built.
 pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
@@ -47,33 +47,26 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let format = table.choice("format", &[("json", FormatSpec::Json as fn(FieldsSpec) -> FormatSpec)], report);
     let fields = fields(table, report);
     let time = time::check(table, report);
-    let disorder = table.parsed("disorder", scalar::DURATION, report, any_span);
-    let off = "a duration such as \"60s\", or \"off\"";
-    let positive = |text: &str| scalar::span(text, Span::MILLI..=SPAN_MAX);
-    let idle_timeout = table.parsed("idle_timeout", off, report, |text| scalar::or_off(text, positive));
-    let resume = table.choice("resume", &[("catch_up", Resume::CatchUp), ("hold", Resume::Hold)], report);
-    let stream = Scope::Stream(resume.unwrap_or(Resume::CatchUp));
-    let scopes = [("device", Scope::Device), ("stream", stream), ("shared", Scope::Shared)];
-    let scope = table.choice("scope", &scopes, report);
-    if table.get("resume").is_some() && matches!(scope, Some(Scope::Device | Scope::Shared)) {
-        let wrong = Wrong::new("says nothing without scope \"stream\"");
-        report.problem(&table.spot_of("resume"), wrong.hint("remove it, or scope = \"stream\""));
-    }
-    let on_idle = table.choice("on_idle", &[("emit", OnIdle::Emit), ("hold", OnIdle::Hold)], report);
-    let max_future = table.parsed("max_future", off, report, |text| scalar::or_off(text, any_span));
+    let watermark = watermark::check(table, fields.as_ref(), report);
+    let on_idle = watermark::on_idle(table, watermark.as_ref(), report);
+    let max_future = table.parsed("max_future", watermark::OFF, report, |text| scalar::or_off(text, any_span));
     let min_time = table
         .parsed("min_time", "a moment in RFC 3339, or \"off\"", report, |text| scalar::or_off(text, scalar::moment));
     let devices_max = devices_max(table, report);
-    let windows = window::check_all(table, disorder, report);
+    watermark::check_devices_max(table, watermark.as_ref(), devices_max, report);
+    let group = topic.as_ref().and_then(|topic| group(table, topic, report));
+    let windows = window::check_all(table, watermark.as_ref(), report);
+    check_group(table, watermark.as_ref(), windows.as_deref(), report);
     Some(StreamSpec {
         format: format?(fields?),
         time: time?,
-        watermark: WatermarkSpec { idle_timeout: idle_timeout?, scope: scope?, ..WatermarkSpec::bounded(disorder?) },
+        watermark: watermark?,
         on_idle: on_idle?,
         max_future: max_future?,
         min_time: min_time?,
         devices_max: devices_max?,
         windows: windows?,
+        group,
         ..StreamSpec::new(stream_name?, topic?, device?)
     })
 }
@@ -82,16 +75,50 @@ fn any_span(text: &str) -> Result<Span, Wrong> {
     scalar::span(text, Span::ZERO..=SPAN_MAX)
 }
 
-fn device(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Option<DeviceTemplate> {
-    let parse = |text: &str| {
-        DeviceTemplate::parse(text, topic).map_err(|error| {
-            let wrong = Wrong::new(error.to_string());
-            match topic.capture_names() {
-                [] => wrong.hint("a fixed name, or capture a level of the topic: `{device}`"),
-                [first, ..] => wrong.hint(format!("\"{{{first}}}\"")),
-            }
-        })
+fn template(text: &str, topic: &TopicPattern) -> Result<DeviceTemplate, Wrong> {
+    DeviceTemplate::parse(text, topic).map_err(|error| {
+        let wrong = Wrong::new(error.to_string());
+        match topic.capture_names() {
+            [] => wrong.hint("a fixed name, or capture a level of the topic: `{device}`"),
+            [first, ..] => wrong.hint(format!("\"{{{first}}}\"")),
+        }
+    })
+}
+
+/// None: there are no groups, or what makes the label is wrong.
+fn group(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Option<DeviceTemplate> {
+    table.get("group")?.parsed("a string", report, |text| template(text, topic))
+}
+
+/// A label is needed where somebody asks for it, and there only.
+fn check_group(
+    table: &Table<'_>,
+    watermark: Option<&WatermarkSpec>,
+    windows: Option<&[WindowSpec]>,
+    report: &mut Report,
+) {
+    let scope = watermark.map(|watermark| matches!(watermark.scope, Scope::Group(_)));
+    let key = windows.map(|windows| windows.iter().any(|window| window.key == KeySpec::Group));
+    let wanted_by = match (scope, key) {
+        (Some(true), _) => Some("scope = \"group\""),
+        (_, Some(true)) => Some("key = \"group\""),
+        _ => None,
     };
+    match (table.get("group"), wanted_by) {
+        (None, Some(wanted_by)) => {
+            let wrong = Wrong::new(format!("is missing: {wanted_by} needs a label"));
+            report.problem(&table.spot_of("group"), wrong.hint("group = \"{site}\", with `{site}` in the topic"));
+        }
+        (Some(item), None) if scope.is_some() && key.is_some() => {
+            let wrong = Wrong::new("is used by no window and no watermark");
+            report.warn(&item.spot, wrong.hint("scope = \"group\", or key = \"group\" for a window"));
+        }
+        (None, None) | (Some(_), _) => {}
+    }
+}
+
+fn device(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Option<DeviceTemplate> {
+    let parse = |text: &str| template(text, topic);
     if let Some(item) = table.get("device") {
         return item.parsed("a string", report, parse);
     }

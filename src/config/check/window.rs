@@ -2,7 +2,7 @@
 
 use crate::config::problem::{Report, Wrong, nearest};
 use crate::engine::aggregate::{Aggregates, Kind};
-use crate::engine::spec::{LatePolicy, WindowKind, WindowSpec};
+use crate::engine::spec::{KeySpec, LatePolicy, Scope, WatermarkSpec, WindowKind, WindowSpec};
 use crate::model::limits::{OPEN_WINDOWS_MAX, SLIDES_MAX, SPAN_MAX, WINDOW_SIZE_MAX, WINDOWS_MAX};
 use crate::model::time::Span;
 
@@ -10,7 +10,12 @@ use super::table::{Table, unique_names};
 use super::{items, keys, name, scalar};
 
 /// The windows of `stream`; none that could not be built.
-pub(super) fn check_all(stream: &Table<'_>, disorder: Option<Span>, report: &mut Report) -> Option<Vec<WindowSpec>> {
+pub(super) fn check_all(
+    stream: &Table<'_>,
+    watermark: Option<&WatermarkSpec>,
+    report: &mut Report,
+) -> Option<Vec<WindowSpec>> {
+    let wait = watermark.map_or(Span::ZERO, |watermark| watermark.strategy.longest_wait());
     let items = match stream.get("windows") {
         Some(_) => items(stream, "windows", WINDOWS_MAX, report)?,
         None => Vec::new(),
@@ -28,7 +33,8 @@ pub(super) fn check_all(stream: &Table<'_>, disorder: Option<Span>, report: &mut
     let mut windows = Vec::new();
     for table in &tables {
         let Some(window) = window(table, report) else { continue };
-        warn_of_many_open(table, &window, disorder, report);
+        warn_of_many_open(table, &window, wait, report);
+        check_key(table, window.key, watermark, report);
         windows.push(window);
     }
     (windows.len() == items.len()).then_some(windows)
@@ -39,9 +45,25 @@ fn window(table: &Table<'_>, report: &mut Report) -> Option<WindowSpec> {
     let kind = kind(table, report);
     let lateness = table.parsed("lateness", scalar::DURATION, report, |text| scalar::span(text, Span::ZERO..=SPAN_MAX));
     let late = table.choice("late", &[("side_output", LatePolicy::SideOutput), ("drop", LatePolicy::Drop)], report);
+    let keys = [("device", KeySpec::Device), ("group", KeySpec::Group), ("stream", KeySpec::Stream)];
+    let key = table.choice("key", &keys, report);
     let aggregates = aggregates(table, report);
     let aggregates = Aggregates { kinds: aggregates? };
-    Some(WindowSpec { lateness: lateness?, late: late?, aggregates, ..WindowSpec::new(name?, kind?) })
+    Some(WindowSpec { key: key?, lateness: lateness?, late: late?, aggregates, ..WindowSpec::new(name?, kind?) })
+}
+
+/// All whose records share a window have to share a watermark.
+fn check_key(table: &Table<'_>, key: KeySpec, watermark: Option<&WatermarkSpec>, report: &mut Report) {
+    let Some(scope) = watermark.map(|watermark| watermark.scope) else { return };
+    let (wide_enough, scopes) = match key {
+        KeySpec::Device => (true, ""),
+        KeySpec::Group => (scope != Scope::Device, r#""group", "stream" or "shared""#),
+        KeySpec::Stream => (matches!(scope, Scope::Stream(_) | Scope::Shared), r#""stream" or "shared""#),
+    };
+    if !wide_enough {
+        let wrong = Wrong::new("is wider than the scope of the watermark, which would close the window too early");
+        report.problem(&table.spot_of("key"), wrong.hint(format!("scope {scopes} for the stream")));
+    }
 }
 
 /// Which keys are there says which kind it is.
@@ -130,8 +152,8 @@ fn unknown(word: &str) -> Wrong {
 }
 
 /// A device that reports steadily has this many windows open at once.
-fn warn_of_many_open(table: &Table<'_>, window: &WindowSpec, disorder: Option<Span>, report: &mut Report) {
-    let held = window.lateness + disorder.unwrap_or(Span::ZERO);
+fn warn_of_many_open(table: &Table<'_>, window: &WindowSpec, wait: Span, report: &mut Report) {
+    let held = window.lateness + wait;
     let open = match window.kind {
         WindowKind::Tumbling { size, .. } => held.as_millis() / size.as_millis() + 2,
         WindowKind::Sliding { size, slide, .. } => (held + size).as_millis() / slide.as_millis() + 2,

@@ -9,8 +9,8 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new slots | shared watermark | books | removed panes |
-//!             n × (slot | watermark | newest | flags | group? | floor? | idle in | n × pane)
+//! section:    new fields | new slots | shared watermark | newest | lateness? | books | removed panes |
+//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
 //! new slot:   device, group or stream | name
 //! ```
 //!
@@ -32,6 +32,7 @@ use super::ledger::{StreamLedger, WindowLedger};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
+use super::watermark::adaptive::Histogram;
 use super::window::pane::Pane;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
@@ -54,6 +55,7 @@ pub(super) fn open(bytes: &[u8]) -> Result<Reader<'_>, Damaged> {
 const IDLE: u8 = 1;
 const GROUP: u8 = 2;
 const FLOOR: u8 = 4;
+const LATENESS: u8 = 8;
 
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +86,11 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         put_str(out, name);
     }
     put_time(out, stream.shared.time());
+    put_time(out, stream.newest);
+    out.push(u8::from(stream.lateness.is_some()));
+    if let Some(histogram) = &stream.lateness {
+        histogram.write(out);
+    }
     stream.ledger.write(out);
     for books in &stream.windows {
         books.write(out);
@@ -119,19 +126,24 @@ fn write_devices(
     put_u64(out, slots.len() as u64);
     for slot in slots {
         let device = stream.devices.get(slot);
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         put_u64(out, u64::from(slot));
         put_time(out, device.watermark.time());
         put_time(out, device.newest);
         out.push(
-            u8::from(device.idle) * IDLE
-                | u8::from(device.group.is_some()) * GROUP
-                | u8::from(device.floor > Watermark::NONE) * FLOOR,
+            flag(device.idle, IDLE)
+                | flag(device.group.is_some(), GROUP)
+                | flag(device.floor > Watermark::NONE, FLOOR)
+                | flag(device.lateness.is_some(), LATENESS),
         );
         if let Some(group) = device.group {
             put_u64(out, u64::from(group));
         }
         if device.floor > Watermark::NONE {
             put_time(out, device.floor.time());
+        }
+        if let Some(histogram) = &device.lateness {
+            histogram.write(out);
         }
         // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(live).as_millis();
@@ -153,6 +165,8 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         read_new_slot(reader, stream)?;
     }
     stream.shared = Watermark::restore(reader.time()?);
+    stream.newest = reader.time()?;
+    stream.lateness = if reader.u8()? == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
     stream.ledger = StreamLedger::read(reader)?;
     for books in &mut stream.windows {
         *books = WindowLedger::read(reader)?;
@@ -199,6 +213,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
         return Err(Damaged);
     }
     let floor = if flags & FLOOR == 0 { None } else { reader.time()? };
+    let lateness = if flags & LATENESS == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -210,6 +225,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     device.idle = flags & IDLE != 0;
     device.group = group;
     device.floor = Watermark::restore(floor);
+    device.lateness = lateness;
     device.idle_at = idle_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;

@@ -4,6 +4,8 @@
 //! after every record: `max(event time) - disorder - 1`. It never moves back,
 //! neither for an old record nor for a larger `disorder` in a new configuration.
 
+pub mod adaptive;
+
 use crate::model::time::{EventTime, Span};
 
 /// A watermark; none before the first record, which is lower than any time.
