@@ -225,11 +225,13 @@ impl DeviceTable {
 }
 
 impl Device {
-    /// Room for four at first: enough for most, so that the panes of all devices stay
-    /// where they were put, one behind the other, and are fetched ahead.
+    /// Room for four at first, and then for half as many again: enough for most, so that
+    /// the panes of all devices stay where they were put, one behind the other, and are
+    /// fetched ahead; and not more, for this is most of the memory.
     pub(super) fn insert_pane(&mut self, index: usize, pane: Pane) {
         if self.panes.len() == self.panes.capacity() {
-            self.panes.reserve_exact(4 + self.panes.len() / 2);
+            let more = if self.panes.is_empty() { 4 } else { self.panes.len().div_ceil(2) };
+            self.panes.reserve_exact(more);
         }
         self.panes.insert(index, pane);
     }
@@ -269,7 +271,7 @@ mod tests {
     fn a_device_a_group_and_the_stream_may_have_one_name() {
         let mut table = DeviceTable::default();
         let name = || DeviceId::new(WHOLE_STREAM).expect("valid");
-        assert_eq!((table.add(name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
+        assert_eq!((table.add(&name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
         assert_eq!((table.find("*"), table.find_group("*"), table.whole()), (Some(0), Some(1), Some(2)));
         assert_eq!((table.len(), table.device_count(), table.group_count()), (3, 1, 1));
     }

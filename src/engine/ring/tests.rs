@@ -230,6 +230,7 @@ fn packing_is_undone_and_a_value_that_does_not_unpack_is_damage() {
             }
         },
         unpack: |stored| Some(vec![0; usize::try_from(u64::from_le_bytes(stored.try_into().ok()?)).ok()?]),
+        pieces: None,
     };
     let mut ring = Ring::new(MemorySlots::new(1), halves);
     ring.snapshot(&vec![0; 100_000]).unwrap();

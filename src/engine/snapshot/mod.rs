@@ -66,7 +66,14 @@ pub(super) enum Extent {
     Whole,
 }
 
-pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, live: LiveTime) {
+/// `hand_over` is asked after each device whether it takes what is there.
+pub(super) fn write_section(
+    out: &mut Vec<u8>,
+    stream: &Stream,
+    extent: Extent,
+    live: LiveTime,
+    hand_over: &mut dyn FnMut(&mut Vec<u8>),
+) {
     let (fields_from, devices_from) = match extent {
         Extent::Changes => (stream.changes.fields_from, stream.changes.devices_from),
         Extent::Whole => (0, 0),
@@ -84,6 +91,7 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
             SlotKind::Stream => 2,
         });
         put_str(out, name);
+        hand_over(out);
     }
     put_time(out, stream.shared.time());
     put_time(out, stream.newest);
@@ -98,11 +106,18 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
     match extent {
         Extent::Changes => {
             write_removed(out, &stream.changes.removed);
-            write_devices(out, stream, extent, live, stream.changes.devices.iter().copied());
+            write_devices(out, stream, extent, live, stream.changes.devices.iter().copied(), hand_over);
         }
         Extent::Whole => {
             write_removed(out, &[]);
-            write_devices(out, stream, extent, live, 0..u32::try_from(stream.devices.len()).expect("bounded"));
+            write_devices(
+                out,
+                stream,
+                extent,
+                live,
+                0..u32::try_from(stream.devices.len()).expect("bounded"),
+                hand_over,
+            );
         }
     }
 }
@@ -122,6 +137,7 @@ fn write_devices(
     extent: Extent,
     live: LiveTime,
     slots: impl ExactSizeIterator<Item = u32>,
+    hand_over: &mut dyn FnMut(&mut Vec<u8>),
 ) {
     put_u64(out, slots.len() as u64);
     for slot in slots {
@@ -153,6 +169,7 @@ fn write_devices(
         for pane in device.panes.iter().filter(shown) {
             write_pane(out, pane, stream.spec.windows[usize::from(pane.window)].aggregates.len());
         }
+        hand_over(out);
     }
 }
 

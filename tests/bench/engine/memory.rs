@@ -4,9 +4,11 @@
 
 use std::process::Command;
 
+use tidegate::agent::store::SledStore;
 use tidegate::engine::driver::Driver;
-use tidegate::engine::step::{DeliveryTag, Event, Message};
+use tidegate::engine::step::{DeliveryTag, Effect, Event, Message};
 use tidegate::model::rng::Rng;
+use tidegate::model::time::Now;
 
 use crate::load::now;
 use crate::pipeline;
@@ -25,6 +27,17 @@ pub(crate) fn measure() {
     assert!(status.success());
 }
 
+fn advance(driver: &mut Driver<SledStore>, now: Now, acks: &mut u64) {
+    let mut sent = Vec::new();
+    driver.advance(now, &mut |effect| match effect {
+        Effect::Ack(_) => *acks += 1,
+        Effect::Publish(batch) => sent.push(batch.id),
+    });
+    for batch in sent {
+        driver.handle(now, Event::UplinkAcked(batch));
+    }
+}
+
 /// Fills the state and prints the figures.
 pub(crate) fn fill() {
     let (_, at_start) = process_rss_mib(std::process::id());
@@ -32,6 +45,7 @@ pub(crate) fn fill() {
     let store = tidegate::agent::store::open(dir.path()).unwrap();
     let mut driver = Driver::start(pipeline::three_open(), store, now(0)).unwrap();
     driver.handle(now(0), Event::InputLive(true));
+    driver.handle(now(0), Event::UplinkUp);
     let mut random = Rng::new(7);
     // As LoRaWAN devices are named: 16 digits, of which half are the maker's.
     let topics: Vec<String> = (0..DEVICES).map(|_| format!("bench/a81758ff{:08x}", random.next_u64() >> 32)).collect();
@@ -46,11 +60,13 @@ pub(crate) fn fill() {
         let message = Message { topic, payload: payload.as_bytes(), retain: false, dup: false, tag: Some(tag) };
         driver.handle(now, Event::Message(message));
         if number % 1_024 == 0 {
-            driver.advance(now, &mut |_| acks += 1);
+            advance(&mut driver, now, &mut acks);
+            if number % (DEVICES / 2) < 1024 {}
         }
     }
     let end = now(periods * PERIOD_MS);
     let (resident, peak) = process_rss_mib(std::process::id());
+    advance(&mut driver, end, &mut acks);
     driver.stop(end, &mut |_| acks += 1);
     let (_, peak_snapshot) = process_rss_mib(std::process::id());
     let status = driver.status(end);
@@ -68,5 +84,4 @@ pub(crate) fn fill() {
     let panes = open as f64;
     figure("engine.state_bytes_per_pane", state.len() as f64 / panes, "B");
     figure("engine.state_bytes_per_pane_packed", packed.len() as f64 / panes, "B");
-    println!("outbox {:?} stored {:?}", status.outbox, driver.storage_status());
 }

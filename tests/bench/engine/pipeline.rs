@@ -13,7 +13,7 @@ use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 pub(crate) fn three_open() -> PipelineSpec {
     let mut pipeline = tumbling();
     pipeline.outbox_bytes_max = *OUTBOX_BYTES.end();
-    pipeline.streams[0].watermark.strategy = Strategy::Bounded { disorder: Span::from_secs(25) };
+    pipeline.streams[0].watermark.strategy = Strategy::Bounded { disorder: Span::from_secs(20) };
     pipeline
 }
 
