@@ -289,7 +289,7 @@ impl Run<'_> {
 
 fn window_fields(pane: &PaneRow<'_>, values: PaneValues<'_>, firing: u64, phase: &str) -> Fields {
     let (_, results) = values.fields().next().expect("one field");
-    let results: Vec<f64> = results.map(|(_, value)| value.expect("a number")).collect();
+    let results: Vec<f64> = results.map(|(_, value)| value.as_number().expect("a number")).collect();
     assert!((results[0] - pane.count as f64).abs() < 0.5, "the aggregate count is that of the pane");
     let phase = if pane.pane == PaneKind::Late { "element" } else { phase };
     let fields = json!({
@@ -315,7 +315,7 @@ fn late_fields(late: &LateRow<'_>, values: RawValues<'_>) -> Fields {
         "device": late.key,
         "event_ms": late.event.as_millis(),
         "watermark": late.event.as_millis() + i64::try_from(late.lag.as_millis()).unwrap(),
-        "value": values.fields().next().expect("one field").1,
+        "value": values.fields().next().expect("one field").1.as_number(),
     });
     fields.as_object().unwrap().clone()
 }

@@ -9,7 +9,9 @@
 //! checks again nor unwraps. What cannot be known from the text alone (whether a
 //! file exists, whether a broker answers) is not checked here.
 
+mod aggregates;
 mod broker;
+mod fields;
 pub mod keys;
 mod scalar;
 mod stream;

@@ -5,7 +5,7 @@
 //! is in several sliding windows is `open` until the first of those that the
 //! watermark had not passed fires.
 
-use crate::model::limits::{OPEN_COST_MAX, OPEN_WINDOWS_MAX};
+use crate::model::limits::{GROWTH_COST_MAX, OPEN_COST_MAX, OPEN_WINDOWS_MAX};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Span};
 
@@ -15,9 +15,10 @@ use super::emit::{Emit, emit_late, emit_pane};
 use super::fire::{due_of, keep_buffer};
 use super::outbox::row::{LateReason, PaneKind};
 use super::spec::{LatePolicy, WindowKind, WindowSpec};
+use super::states::StateTable;
 use super::stream::Stream;
 use super::watermark::Watermark;
-use super::window::pane::Pane;
+use super::window::pane::{Pane, Room};
 use super::window::{Interval, session, sliding, tumbling};
 
 /// What became of a record in one window.
@@ -152,14 +153,14 @@ impl Stream {
                 let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
                 let buffer = self.spare.pop().unwrap_or_default();
                 let pane = Pane::open(tag, interval, partial, buffer);
-                *out.open_cost += pane.cost(spec.aggregates.len());
+                *out.open_cost += pane.cost(&spec.aggregates);
                 device.insert_pane(index, pane);
                 self.open_panes += 1;
                 index
             }
         };
         let pane = &mut device.panes[index];
-        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates);
+        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates, self.fields.states());
         let late = addition.watermark.has_passed(interval.end);
         pane.fired |= late;
         pane.unsettled += u64::from(settles && !late);
@@ -202,8 +203,7 @@ impl Stream {
             // Nearly always the one session that goes on: nothing is copied.
             device.panes.remove(first)
         };
-        let width = spec.aggregates.len();
-        let mut cost_before = if touched.is_empty() { 0 } else { pane.cost(width) };
+        let mut cost_before = if touched.is_empty() { 0 } else { pane.cost(&spec.aggregates) };
         self.open_panes += usize::from(touched.is_empty());
         if pane.start != merged.start {
             self.changes.removed.push((addition.slot, tag, pane.start));
@@ -211,16 +211,16 @@ impl Stream {
         }
         for _ in 1..touched.len() {
             let other = device.panes.remove(first);
-            cost_before += other.cost(width);
+            cost_before += other.cost(&spec.aggregates);
             self.open_panes -= 1;
             self.changes.removed.push((addition.slot, tag, other.start));
             pane.merge(&other, &spec.aggregates);
             keep_buffer(&mut self.spare, other.accumulators);
         }
         pane.end = merged.end;
-        *out.open_cost += pane.cost(width);
+        *out.open_cost += pane.cost(&spec.aggregates);
         *out.open_cost -= cost_before;
-        self.ledger.fields_left_out += take_in(out, &mut pane, addition.record, &spec.aggregates);
+        self.ledger.fields_left_out += take_in(out, &mut pane, addition.record, &spec.aggregates, self.fields.states());
         let late = watermark.has_passed(merged.end);
         // What was still open is published by the firing that follows.
         let settled = if late { core::mem::take(&mut pane.unsettled) } else { 0 };
@@ -266,22 +266,47 @@ impl Stream {
 
 /// Whether another pane may be opened for the record.
 fn has_room(out: &Emit<'_>, device: &Device, record: &Record<'_>, spec: &WindowSpec) -> bool {
-    let cost = Pane::cost_of(record, spec.aggregates.len());
+    let cost = Pane::cost_of(record, &spec.aggregates);
     device.panes.len() < OPEN_WINDOWS_MAX && *out.open_cost + cost <= OPEN_COST_MAX
 }
 
 /// Adds the record; without fields that are new to the pane when there is no room for
 /// more. Returns the number of those.
 #[inline]
-fn take_in(out: &mut Emit<'_>, pane: &mut Pane, record: &Record<'_>, aggregates: &Aggregates) -> u64 {
+fn take_in(
+    out: &mut Emit<'_>,
+    pane: &mut Pane,
+    record: &Record<'_>,
+    aggregates: &Aggregates,
+    states: &StateTable,
+) -> u64 {
     pane.dirty = true;
-    let growth = pane.growth(record, aggregates.len());
-    if growth > 0 && *out.open_cost + growth > OPEN_COST_MAX {
-        return pane.add_known(record, aggregates);
+    let growth = pane.growth(record, aggregates);
+    let has_room = growth == 0 || *out.open_cost + growth <= OPEN_COST_MAX;
+    if aggregates.grow() || !record.states.is_empty() || !has_room {
+        return take_in_within(out, pane, record, aggregates, states, has_room);
     }
     *out.open_cost += growth;
     pane.add(record, aggregates);
     0
+}
+
+/// The same for accumulators that hold more the more they take in, for states, and when
+/// there is no room.
+fn take_in_within(
+    out: &mut Emit<'_>,
+    pane: &mut Pane,
+    record: &Record<'_>,
+    aggregates: &Aggregates,
+    states: &StateTable,
+    has_room: bool,
+) -> u64 {
+    let before = pane.cost(aggregates);
+    let growth = if has_room { pane.growth(record, aggregates) } else { 0 };
+    let room = Room { new_fields: has_room, bytes: GROWTH_COST_MAX.saturating_sub(*out.open_cost + growth) };
+    let left_out = pane.add_within(record, aggregates, states, room);
+    *out.open_cost = *out.open_cost + pane.cost(aggregates) - before;
+    left_out
 }
 
 fn window_tag(window: usize) -> u8 {

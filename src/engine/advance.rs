@@ -33,10 +33,21 @@ impl Stream {
     /// that these are under rose.
     #[inline]
     pub(super) fn advance(&mut self, slot: u32, at: EventTime, is_mark: bool) -> bool {
-        self.wake(slot);
+        let (strategy, scope) = (&self.spec.watermark.strategy, self.spec.watermark.scope);
         let device = self.devices.get_mut(slot);
         let newest = device.newest;
         device.newest = newest.max(Some(at));
+        if device.idle {
+            self.wake(slot);
+        } else if let (Strategy::Bounded { disorder }, Scope::Device) = (strategy, scope) {
+            // Nearly always: one look at the device.
+            return device.watermark.observe(at, *disorder);
+        }
+        self.advance_by(slot, newest, at, is_mark)
+    }
+
+    #[inline(never)]
+    fn advance_by(&mut self, slot: u32, newest: Option<EventTime>, at: EventTime, is_mark: bool) -> bool {
         let reached = match self.spec.watermark.strategy {
             Strategy::Bounded { disorder } => Watermark::behind(at, disorder),
             Strategy::Adaptive { quantile, floor, ceiling } => {

@@ -4,11 +4,11 @@ use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
 use crate::model::time::{EventTime, Now, Span};
 
-use super::aggregate::Accumulator;
+use super::aggregate::{Accumulator, Finish, Finished};
 use super::fields::FieldTable;
 use super::outbox::row::{LateReason, LateRow, PaneKind, PaneRow, write_late, write_pane};
 use super::outbox::{LaneKind, Outbox};
-use super::spec::{StreamSpec, WindowSpec};
+use super::spec::{StreamSpec, WindowKind, WindowSpec};
 use super::watermark::Watermark;
 use super::window::pane::Pane;
 
@@ -61,7 +61,13 @@ pub(super) fn emit_pane(
     };
     let shown = &*pane;
     let width = spec.aggregates.len();
-    let results = shown.fields().map(|field| (name_of(fields, field), finish(shown.field(field, width))));
+    let finish = Finish {
+        until: holds_until(pane, spec, watermark),
+        quantiles: spec.aggregates.quantiles(),
+        states: fields.states(),
+    };
+    let of_field = |field| shown.field(field, width).iter().map(|accumulator| result(accumulator, &finish));
+    let results = shown.fields().map(|field| (name_of(fields, field), of_field(field)));
     out.outbox.push(lane, |bytes| {
         write_pane(bytes, &row, &shown.replaces, &spec.aggregates.kinds, shown.present.count_ones(), results);
     });
@@ -93,11 +99,23 @@ pub(super) fn emit_late(
         quality: out.now.quality,
     };
     let values = record.values.iter().map(|(field, value)| (name_of(fields, *field), *value));
-    out.outbox.push(LaneKind::Late, |bytes| write_late(bytes, &row, values));
+    let states = record.states.iter().map(|(field, state)| (name_of(fields, *field), fields.states().text(*state)));
+    out.outbox.push(LaneKind::Late, |bytes| write_late(bytes, &row, values, states));
 }
 
-fn finish(accumulators: &[Accumulator]) -> impl Iterator<Item = f64> {
-    accumulators.iter().map(|accumulator| accumulator.finish().unwrap_or(f64::NAN))
+/// Until when the last value holds: the end of a window that has closed. A session ends
+/// with its last reading, and so does what is only a look.
+fn holds_until(pane: &Pane, spec: &WindowSpec, watermark: Watermark) -> Option<EventTime> {
+    let has_end = match spec.kind {
+        WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } => true,
+        WindowKind::Session { .. } => false,
+    };
+    (has_end && watermark.has_passed(pane.end)).then_some(pane.end)
+}
+
+#[inline]
+fn result<'a>(accumulator: &'a Accumulator, finish: &Finish<'a>) -> (Finished<'a>, bool) {
+    (accumulator.finish(finish), accumulator.is_approximate())
 }
 
 fn name_of(fields: &FieldTable, field: FieldIx) -> &str {

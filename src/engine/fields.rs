@@ -1,23 +1,28 @@
-//! The field names of one stream, in the order in which they were first seen.
-//! A record then carries numbers only.
+//! The field names of one stream, in the order in which they were first seen, and the
+//! states that fields have had. A record then carries numbers only.
 
-use crate::model::ids::{FieldIx, Name};
+use crate::model::ids::{FieldIx, Name, StateIx};
 use crate::model::limits::FIELDS_MAX;
 
 use super::spec::FieldsSpec;
+use super::states::StateTable;
 
 /// Names of one stream's fields; at most `FIELDS_MAX`. Full: a further field
 /// gets no place, and the decoder counts it as left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldTable {
     names: Vec<Name>,
+    states: StateTable,
 }
 
 impl FieldTable {
     /// The configured names; empty where every number counts.
     pub fn new(spec: &FieldsSpec) -> FieldTable {
         match spec {
-            FieldsSpec::Named(fields) => FieldTable { names: fields.iter().map(|(name, _)| name.clone()).collect() },
+            FieldsSpec::Named(fields) => FieldTable {
+                names: fields.iter().map(|(name, _)| name.clone()).collect(),
+                states: StateTable::default(),
+            },
             FieldsSpec::All => FieldTable::default(),
         }
     }
@@ -45,6 +50,23 @@ impl FieldTable {
     /// The name at `field`; `None` for a place never given.
     pub fn name(&self, field: FieldIx) -> Option<&Name> {
         self.names.get(usize::from(field.0))
+    }
+
+    /// The place of a state, given to it now if it is new. `None` when there are too many,
+    /// or the text is none that a state may have.
+    pub fn intern_state(&mut self, text: &str) -> Option<StateIx> {
+        self.states.intern(text)
+    }
+
+    /// The states that fields of the stream have had.
+    pub fn states(&self) -> &StateTable {
+        &self.states
+    }
+
+    /// With the states of `other`: they keep their places.
+    #[must_use]
+    pub fn with_states_of(self, other: &FieldTable) -> FieldTable {
+        FieldTable { states: other.states.clone(), ..self }
     }
 
     /// All names, by place.

@@ -104,7 +104,7 @@ impl Stream {
     }
 
     fn retire(&mut self, out: &mut Emit<'_>, slot: u32, pane: Pane) {
-        *out.open_cost -= pane.cost(self.spec.windows[usize::from(pane.window)].aggregates.len());
+        *out.open_cost -= pane.cost(&self.spec.windows[usize::from(pane.window)].aggregates);
         self.changes.removed.push((slot, pane.window, pane.start));
         self.open_panes -= 1;
         keep_buffer(&mut self.spare, pane.accumulators);
@@ -161,7 +161,9 @@ pub(super) fn due_of(pane: &Pane, spec: &WindowSpec) -> EventTime {
 }
 
 /// Keeps a buffer for the next pane, unless it is none, there are enough or it is large.
-pub(super) fn keep_buffer(spare: &mut Vec<Accumulators>, buffer: Accumulators) {
+pub(super) fn keep_buffer(spare: &mut Vec<Accumulators>, mut buffer: Accumulators) {
+    // What they hold is not kept.
+    buffer.clear();
     if buffer.spilled() && spare.len() < SPARE_PANES && buffer.capacity() <= SPARE_ACCUMULATORS {
         spare.push(buffer);
     }

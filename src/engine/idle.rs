@@ -100,7 +100,6 @@ impl Stream {
     }
 
     /// The device is active.
-    #[inline]
     pub(super) fn wake(&mut self, slot: u32) {
         let device = self.devices.get_mut(slot);
         if device.idle {

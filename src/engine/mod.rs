@@ -19,6 +19,7 @@ mod idle;
 pub mod ledger;
 pub mod memory_store;
 mod names;
+mod number;
 pub mod outbox;
 pub mod redelivery;
 pub mod replay;
@@ -27,6 +28,7 @@ pub mod ring;
 mod scope;
 pub mod snapshot;
 pub mod spec;
+pub mod states;
 pub mod status;
 pub mod step;
 pub mod store;
@@ -36,7 +38,7 @@ pub mod watermark;
 pub mod window;
 pub mod wire;
 
-use crate::model::ids::{DeviceId, FieldIx};
+use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{EventTime, Now, ProcTime};
@@ -158,7 +160,7 @@ impl Engine {
             if signal.stream.is_some_and(|stream| stream != index) {
                 continue;
             }
-            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            let (stream, mut out, _) = self.parts(index, now);
             match signal.device {
                 Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
                 None => stream.handle_availability_of_all(&mut out, live, signal.online),
@@ -178,11 +180,11 @@ impl Engine {
         let live = self.idle_clock.read(now.proc);
         for index in 0..self.streams.len() {
             if self.streams[index].follows_clock() {
-                let (stream, mut out, _) = self.parts(index, now, (0, 0));
+                let (stream, mut out, _) = self.parts(index, now);
                 stream.follow_clock(&mut out);
             }
             if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
-                let (stream, mut out, _) = self.parts(index, now, (0, 0));
+                let (stream, mut out, _) = self.parts(index, now);
                 stream.handle_idle(&mut out, live);
             }
         }
@@ -257,7 +259,7 @@ impl Engine {
         let live = self.idle_clock.read(now.proc);
         for place in 0..self.decoded.records.len() {
             let entry = self.decoded.records[place];
-            let (stream, mut out, values) = self.parts(index, now, entry.values);
+            let (stream, mut out, decoded) = self.parts(index, now);
             let (at, source) = match entry.time {
                 Err(reason) => {
                     stream.reject(reason);
@@ -272,7 +274,9 @@ impl Engine {
             }
             stream.ledger.fields_left_out += u64::from(entry.left_out);
             let group = group.map_or("", DeviceId::as_str);
-            stream.accept(&mut out, live, &Record { group, source, ..Record::new(device.as_str(), at, values) });
+            let (values, states) = (decoded.values(entry), decoded.states(entry));
+            let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
+            stream.accept(&mut out, live, &record);
         }
     }
 
@@ -281,7 +285,7 @@ impl Engine {
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
-        let (stream, mut out, _) = self.parts(stream, now, (0, 0));
+        let (stream, mut out, _) = self.parts(stream, now);
         stream.accept(&mut out, live, record);
     }
 
@@ -299,6 +303,11 @@ impl Engine {
         self.streams[stream].fields.intern(name)
     }
 
+    /// The place of a state of a stream, given to it now if it is new.
+    pub fn state(&mut self, stream: usize, text: &str) -> Option<StateIx> {
+        self.streams[stream].fields.intern_state(text)
+    }
+
     /// The place of a stream.
     pub fn stream(&self, name: &str) -> Option<usize> {
         self.streams.iter().position(|stream| stream.spec.name.as_str() == name)
@@ -313,7 +322,7 @@ impl Engine {
     /// The end of a bounded input: every open window of every stream fires.
     pub fn finish(&mut self, now: Now) {
         for index in 0..self.streams.len() {
-            let (stream, mut out, _) = self.parts(index, now, (0, 0));
+            let (stream, mut out, _) = self.parts(index, now);
             stream.finish(&mut out);
         }
     }
@@ -372,8 +381,8 @@ impl Engine {
         self.canary
     }
 
-    /// One stream, where its rows go, and the values of a decoded record.
-    fn parts(&mut self, index: usize, now: Now, values: (u32, u32)) -> (&mut Stream, Emit<'_>, &[(FieldIx, f64)]) {
+    /// One stream, where its rows go, and what was decoded.
+    fn parts(&mut self, index: usize, now: Now) -> (&mut Stream, Emit<'_>, &DecodedBatch) {
         let out = Emit {
             now,
             outbox: &mut self.outbox,
@@ -382,7 +391,6 @@ impl Engine {
             open_cost: &mut self.open_cost,
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };
-        let values = &self.decoded.values[values.0 as usize..values.1 as usize];
-        (&mut self.streams[index], out, values)
+        (&mut self.streams[index], out, &self.decoded)
     }
 }

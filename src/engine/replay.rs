@@ -8,6 +8,7 @@
 //! {"arrival_ms":1760000000003,"topic":"devices/a/climate","payload":"21.5"}     the text as payload
 //! {"arrival_ms":1760000000003,"device":"a","event_ms":1760000000000,"value":21.5}
 //! {"arrival_ms":1760000000003,"device":"a","event_ms":…,"values":{"t":21.5},"stream":"climate","group":"hall"}
+//! {"arrival_ms":1760000000003,"device":"a","event_ms":…,"states":{"mode":"on"}}      alone or beside values
 //! {"arrival_ms":1760000000400,"device":"a","online":false}                      it is said to be off
 //! {"arrival_ms":1760000000400,"stream":"climate","online":true}                 so are all of a stream
 //! {"arrival_ms":1760000000500,"tick":true}                                      nothing but time
@@ -17,10 +18,12 @@
 //! happens at its own time, as in the agent. Output lines are the
 //! records of the uplink contract, each with its `lane`.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::ids::FieldIx;
+use crate::model::ids::{FieldIx, StateIx};
 use crate::model::record::Record;
 use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
 
@@ -38,6 +41,7 @@ pub struct Replay {
     started: Option<i64>,
     now: Now,
     values: Vec<(FieldIx, f64)>,
+    states: Vec<(FieldIx, StateIx)>,
 }
 
 /// What is wrong with a line; a sentence for a person.
@@ -59,7 +63,8 @@ struct Line<'a> {
     device: Option<String>,
     event_ms: Option<i64>,
     value: Option<f64>,
-    values: Option<std::collections::BTreeMap<String, f64>>,
+    values: Option<BTreeMap<String, f64>>,
+    states: Option<BTreeMap<String, String>>,
     stream: Option<String>,
     group: Option<String>,
     online: Option<bool>,
@@ -70,7 +75,7 @@ impl Replay {
     pub fn new(spec: PipelineSpec) -> Replay {
         let gateway = spec.gateway.as_str().to_owned();
         let now = Now { proc: ProcTime::default(), wall: WallTime::from_millis(0), quality: ClockQuality::Synced };
-        Replay { engine: Engine::new(spec), gateway, started: None, now, values: Vec::new() }
+        Replay { engine: Engine::new(spec), gateway, started: None, now, values: Vec::new(), states: Vec::new() }
     }
 
     /// Takes one line in and appends what comes of it to `out`.
@@ -157,12 +162,23 @@ impl Replay {
             let field = field.ok_or_else(|| LineError(format!("{name:?} is one field too many, or no name")))?;
             self.values.push((field, value));
         }
-        if self.values.is_empty() {
-            return Err(LineError("`device` needs `value` or `values`".to_owned()));
+        self.states.clear();
+        for (name, text) in line.states.iter().flatten() {
+            let field = self.engine.field(stream, name);
+            let field = field.ok_or_else(|| LineError(format!("{name:?} is one field too many, or no name")))?;
+            let state = self.engine.state(stream, text);
+            let state = state.ok_or_else(|| LineError(format!("{text:?} is one state too many, or no state")))?;
+            if self.values.iter().any(|(known, _)| *known == field) {
+                return Err(LineError(format!("{name:?} is a value and a state")));
+            }
+            self.states.push((field, state));
+        }
+        if self.values.is_empty() && self.states.is_empty() {
+            return Err(LineError("`device` needs `value`, `values` or `states`".to_owned()));
         }
         let at = EventTime::from_millis(event_ms);
         let group = line.group.as_deref().unwrap_or("");
-        let record = Record { group, ..Record::new(device, at, &self.values) };
+        let record = Record { group, states: &self.states, ..Record::new(device, at, &self.values) };
         self.engine.handle_record(self.now, stream, &record);
         Ok(())
     }

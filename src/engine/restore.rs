@@ -279,7 +279,7 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
             }
         }
     }
-    old.fields = table;
+    old.fields = table.with_states_of(&old.fields);
     old.marker = marker;
 }
 
@@ -300,8 +300,8 @@ fn rearm(stream: &mut Stream) -> usize {
         let due = panes.min().unwrap_or(EventTime::MAX);
         let idle_at = device.idle_at;
         stream.open_panes += device.panes.len();
-        let width = |pane: &Pane| windows[usize::from(pane.window)].aggregates.len();
-        cost += device.panes.iter().map(|pane| pane.cost(width(pane))).sum::<usize>();
+        let aggregates = |pane: &Pane| &windows[usize::from(pane.window)].aggregates;
+        cost += device.panes.iter().map(|pane| pane.cost(aggregates(pane))).sum::<usize>();
         stream.set_due(slot, due);
         stream.restore_member(slot);
         if stream.spec.watermark.idle_timeout.is_none() {

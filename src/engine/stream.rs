@@ -70,6 +70,8 @@ pub(super) struct Changes {
     /// Fields and devices before these are committed.
     pub fields_from: usize,
     /// See `fields_from`.
+    pub states_from: usize,
+    /// See `fields_from`.
     pub devices_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
@@ -135,6 +137,16 @@ impl Stream {
 
     /// Takes one record in.
     pub(super) fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
+        if self.marker.is_some() {
+            self.accept_marked(out, live, record);
+        } else {
+            self.take_in(out, live, record, false);
+        }
+    }
+
+    /// Takes one record in without its mark. `is_mark`: see `Strategy::Punctuated`.
+    #[inline]
+    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
         self.changes.ledger = true;
         if self.is_from_the_future(out.now, record) {
             self.ledger.received += 1;
@@ -143,16 +155,6 @@ impl Stream {
             emit_late(out, &self.spec, None, &self.fields, record, LateReason::Future, ahead);
             return;
         }
-        if self.marker.is_some() {
-            self.accept_marked(out, live, record);
-        } else {
-            self.take_in(out, live, record, false);
-        }
-    }
-
-    /// Takes one record in that is not from the future. `is_mark`: see `Strategy::Punctuated`.
-    #[inline]
-    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
         let slot = match self.admit(out, record) {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
@@ -160,6 +162,7 @@ impl Stream {
         self.ledger.received += 1;
         self.ledger.accepted += 1;
 
+        let before = self.watermark_of(slot);
         for window in 0..self.spec.windows.len() {
             if record.values.is_empty() && self.marker.is_some() {
                 // Nothing but a mark: there is nothing to put into a window.
@@ -168,7 +171,7 @@ impl Stream {
                 continue;
             }
             let (slot, before) = match self.spec.windows[window].key {
-                KeySpec::Device => (slot, self.watermark_of(slot)),
+                KeySpec::Device => (slot, before),
                 key @ (KeySpec::Group | KeySpec::Stream) => self.shared_key(key, slot, record.at),
             };
             self.add_to_window(out, slot, window, record, before);
@@ -266,6 +269,7 @@ impl Stream {
         }
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
+        self.changes.states_from = self.fields.states().texts().len();
         self.changes.devices_from = self.devices.len();
         self.changes.ledger = false;
     }

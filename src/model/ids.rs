@@ -19,6 +19,10 @@ pub struct Name(heapless::String<NAME_BYTES>);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FieldIx(pub u16);
 
+/// A state (a text or bool value) of one stream: its place in the stream's table of states.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StateIx(pub u16);
+
 macro_rules! inline_id {
     ($name:ident) => {
         impl $name {

@@ -14,6 +14,24 @@ pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 pub const PAYLOAD_DEPTH_MAX: usize = 128;
 /// Fields of one stream. Further ones in a payload are counted and left out.
 pub const FIELDS_MAX: usize = 64;
+/// Distinct states (texts of fields of type `state`) of one stream. Modes and alarms of
+/// devices are a handful of words; a field with more is text that is not a state. Further
+/// ones are counted and left out.
+pub const STATES_MAX: usize = 64;
+/// Points of one field that an order-dependent aggregate keeps in order, at most. One
+/// reading a second for an hour; beyond it the older half is folded into a summary.
+pub const POINTS_MAX: usize = 4_096;
+/// Buckets of one quantile sketch, for each sign. 64 lie between two powers of two, so
+/// with all of them in use the largest value is 2^32 times the smallest; beyond it the
+/// values nearest to zero share a bucket.
+pub const QUANTILE_BUCKETS_MAX: usize = 2_048;
+/// Quantiles of one window: each is a number per field in every pane.
+pub const QUANTILES_MAX: usize = 16;
+/// Bounds of a histogram: each is a number per field in every pane.
+pub const HISTOGRAM_BOUNDS_MAX: usize = 32;
+/// Values that `distinct` keeps apart exactly: as many as take the room of the sketch
+/// that follows.
+pub const DISTINCT_EXACT_MAX: usize = 256;
 /// Devices of one stream when the configuration says nothing. A wildcard must
 /// not let a stranger exhaust memory: records of further devices are rejected.
 pub const DEVICES_DEFAULT: usize = 10_000;
@@ -32,7 +50,11 @@ pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// What all open windows together may take of a snapshot, by the estimate of
 /// `Pane::cost`. Beyond it a record that needs another window goes to lane `late` as
 /// `too_many_windows`, and a field that is new to its window is left out.
-pub const OPEN_COST_MAX: usize = 20 * 1024 * 1024;
+pub const OPEN_COST_MAX: usize = 22 * 1024 * 1024;
+/// Sketches and ordered points grow only while all open windows together take less than
+/// this, so that they never keep a window from being opened. Beyond it they go on with
+/// what they have, and say that they are approximate where that makes a difference.
+pub const GROWTH_COST_MAX: usize = OPEN_COST_MAX / 2;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
 /// Longest window.

@@ -1,6 +1,6 @@
 //! One decoded reading, and the reasons for which a message is none.
 
-use super::ids::FieldIx;
+use super::ids::{FieldIx, StateIx};
 use super::time::EventTime;
 
 /// Where the event time of a record came from.
@@ -27,12 +27,15 @@ pub struct Record<'a> {
     pub source: TimeSource,
     /// Finite numbers by field; a field appears at most once.
     pub values: &'a [(FieldIx, f64)],
+    /// Texts and bools of fields that are states; a field appears at most once, and not
+    /// among the numbers.
+    pub states: &'a [(FieldIx, StateIx)],
 }
 
 impl<'a> Record<'a> {
-    /// A reading with a time of its own, of a device in no group.
+    /// A reading of numbers, with a time of its own, of a device in no group.
     pub fn new(device: &'a str, at: EventTime, values: &'a [(FieldIx, f64)]) -> Record<'a> {
-        Record { device, group: "", at, source: TimeSource::Device, values }
+        Record { device, group: "", at, source: TimeSource::Device, values, states: &[] }
     }
 }
 
@@ -58,9 +61,9 @@ pub enum RejectReason {
     BadTime,
     /// Earlier than `min_time`: a device without a clock, or a wrong unit.
     BeforeMinTime,
-    /// No configured field holds a number.
+    /// No configured field holds a number, or a state where one is configured.
     NoValues,
-    /// A configured field holds something that is not a number.
+    /// A configured field holds something that is not a number (or not a state).
     WrongType,
     /// A number too large for a 64-bit float.
     NotFinite,

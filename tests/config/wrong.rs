@@ -51,6 +51,8 @@ const WRONG: &[Case] = &[
     ("fields = \"all\"", "fields = {}", &[("streams[1].fields", "1 to 64")]),
     ("\"/temperature\"", "\"temperature\"", &[("streams[0].fields.temperature", "\"/temperature\"")]),
     ("\"/temperature\"", "\"$.sensors[0].t\"", &[("streams[0].fields.temperature", "\"/sensors/0/t\"")]),
+    ("\"/temperature\"", "{ pointer = \"/temperature\", type = \"text\" }", &[("streams[0].fields.temperature.type", "\"number\" or \"state\"")]),
+    ("\"/temperature\"", "{ type = \"state\" }", &[("streams[0].fields.temperature.pointer", "is missing")]),
     ("\"/a~1b/0\"", "\"/a~b\"", &[("streams[0].fields.humidity", "`~0`")]),
     ("time = { source = \"receive\" }\n", "", &[("streams[1].time", "no time is ever made up")]),
     ("time = { source = \"receive\" }", "time = \"receive\"", &[("streams[1].time", "{ source = \"receive\" }")]),
@@ -120,12 +122,23 @@ const WRONG: &[Case] = &[
     ("late = \"drop\"", "late = \"backfill\"", &[("streams[0].windows[0].late", "\"side_output\" or \"drop\"")]),
     ("[\"max\", \"count\"]", "[]", &[("streams[0].windows[0].aggregates", "is empty")]),
     ("[\"max\", \"count\"]", "\"max\"", &[("streams[0].windows[0].aggregates", "must be a list")]),
-    ("[\"max\", \"count\"]", "[\"max\", \"avg\", \"p99\", \"max\", 1]", &[
+    ("[\"max\", \"count\"]", "[\"max\", \"avg\", \"xyz\", \"max\", 1]", &[
         ("streams[0].windows[0].aggregates[1]", "did you mean \"mean\"?"),
         ("streams[0].windows[0].aggregates[2]", "known: count, sum"),
         ("streams[0].windows[0].aggregates[3]", "appears twice"),
         ("streams[0].windows[0].aggregates[4]", "must be a string"),
     ]),
+    ("[\"max\", \"count\"]", "[\"p95\", \"delta\"]", &[
+        ("streams[0].windows[0].aggregates[0]", "did you mean \"quantiles\"?"),
+        ("streams[0].windows[0].aggregates[1]", "did you mean \"increase\"?"),
+    ]),
+    ("[\"max\", \"count\"]", "[\"histogram\"]", &[("streams[0].windows[0].histogram", "histogram = [10, 20, 30]")]),
+    ("[\"max\", \"count\"]", "[\"histogram\"]\nhistogram = [10, 10]", &[("streams[0].windows[0].histogram", "does not rise")]),
+    ("[\"max\", \"count\"]", "[\"histogram\"]\nhistogram = [1, \"2\"]", &[("streams[0].windows[0].histogram[1]", "must be a number")]),
+    ("[\"max\", \"count\"]", "[\"histogram\"]\nhistogram = []", &[("streams[0].windows[0].histogram", "1 to 32")]),
+    ("[\"max\", \"count\"]", "[\"quantiles\"]\nquantiles = [95]", &[("streams[0].windows[0].quantiles", "0.95")]),
+    ("[\"max\", \"count\"]", "[\"quantiles\"]\nquantiles = [0.5, 0.5]", &[("streams[0].windows[0].quantiles", "twice")]),
+    ("[\"max\", \"count\"]", "[\"max\"]\nquantiles = [0.5]", &[("streams[0].windows[0].quantiles", "without the aggregate")]),
 ];
 
 #[test]

@@ -114,7 +114,7 @@ pub static STREAM: Section = Section {
             "captures and text that make the device's id",
         ),
         key("format", Default("json"), "an object, or an array of objects"),
-        key("fields", Default("all"), "`all` numbers, or a table of names and JSON Pointers"),
+        key("fields", Default("all"), "`all` numbers, or a table of names and JSON Pointers; see `streams.fields`"),
         key("time", Required, "where the event time comes from; see `streams.time`"),
         key(
             "group",
@@ -180,6 +180,15 @@ pub static TIME: Section = Section {
     ],
 };
 
+/// A field of a stream that is more than a JSON Pointer.
+pub static FIELD: Section = Section {
+    title: "streams.fields",
+    keys: &[
+        key("pointer", Required, "JSON Pointer of the value"),
+        key("type", Default("number"), "`number`, or `state`: text, bools and integers as words"),
+    ],
+};
+
 /// `[[streams.windows]]`.
 pub static WINDOW: Section = Section {
     title: "[[streams.windows]]",
@@ -195,13 +204,20 @@ pub static WINDOW: Section = Section {
         key(
             "aggregates",
             Default("count, sum, mean, min, max"),
-            "computed for every field; also `first`, `last`, `range`, `variance`, `stddev`",
+            "computed for every field; also `first`, `last`, `range`, `variance`, `stddev`, `quantiles`, `distinct`, \
+             `histogram`, `time_weighted_mean`, `increase`, `rate`, `durations`",
+        ),
+        key("quantiles", Default("0.5, 0.95, 0.99"), "which ones `quantiles` gives; 0 to 1, at most 16"),
+        key(
+            "histogram",
+            Derived("required with the aggregate"),
+            "upper bounds of the buckets of `histogram`, rising, at most 32; a value above the last has its own",
         ),
     ],
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 8] = [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &TIME, &WINDOW];
+pub static SECTIONS: [&Section; 9] = [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &WINDOW];
 
 impl Section {
     /// The key of that name.

@@ -2,13 +2,13 @@
 
 use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
-use crate::engine::spec::{FieldsSpec, FormatSpec, KeySpec, Scope, StreamSpec, WatermarkSpec, WindowSpec};
-use crate::model::limits::{DEVICES_MAX, FIELDS_MAX, SPAN_MAX, STREAMS_MAX};
+use crate::engine::spec::{FieldsSpec, FormatSpec, KeySpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowSpec};
+use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
-use super::table::{Item, Table, unique_names};
-use super::{items, keys, name, scalar, time, watermark, window};
+use super::table::{Table, unique_names};
+use super::{fields, items, keys, name, scalar, time, watermark, window};
 
 /// All streams; `None` when one could not be built.
 pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
@@ -45,9 +45,16 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     });
     let device = topic.as_ref().and_then(|topic| device(table, topic, report));
     let format = table.choice("format", &[("json", FormatSpec::Json as fn(FieldsSpec) -> FormatSpec)], report);
-    let fields = fields(table, report);
+    let fields = fields::check(table, report);
     let time = time::check(table, report);
-    let watermark = watermark::check(table, fields.as_ref(), report);
+    let watermark = watermark::check(table, fields.as_ref().map(|(fields, _)| fields), report);
+    if let (Some((_, states)), Some(Strategy::Punctuated { field })) =
+        (&fields, watermark.as_ref().map(|watermark| &watermark.strategy))
+        && states.contains(field)
+    {
+        let wrong = Wrong::new(format!("must be a number; `{field}` is a state"));
+        report.problem(&table.spot_of("marker"), wrong.hint("another field with the same pointer"));
+    }
     let on_idle = watermark::on_idle(table, watermark.as_ref(), report);
     let max_future = table.parsed("max_future", watermark::OFF, report, |text| scalar::or_off(text, any_span));
     let min_time = table
@@ -57,8 +64,10 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let group = topic.as_ref().and_then(|topic| group(table, topic, report));
     let windows = window::check_all(table, watermark.as_ref(), report);
     check_group(table, watermark.as_ref(), windows.as_deref(), report);
+    let (fields, states) = fields?;
     Some(StreamSpec {
-        format: format?(fields?),
+        format: format?(fields),
+        states,
         time: time?,
         watermark: watermark?,
         on_idle: on_idle?,
@@ -134,39 +143,6 @@ fn device(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Optio
         },
     );
     None
-}
-
-fn fields(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec> {
-    let Some(item) = table.get("fields") else { return Some(FieldsSpec::All) };
-    let Value::Table(entries) = item.value else {
-        return item.parsed("\"all\" or a table", report, |text| match text {
-            "all" => Ok(FieldsSpec::All),
-            _ => Err(Wrong::new("must be \"all\" or a table").hint("{ temperature = \"/temperature\" }")),
-        });
-    };
-    if entries.is_empty() || entries.len() > FIELDS_MAX {
-        let wrong = Wrong::new(format!("has {} fields, 1 to {FIELDS_MAX} are allowed", entries.len()));
-        report.problem(&item.spot, wrong.hint("\"all\" takes every number"));
-    }
-    let mut named: Vec<(_, String)> = Vec::new();
-    for entry in entries {
-        let field = Item::new(&entry.node, format!("{}.{}", item.spot.path, entry.key));
-        let field_name = match name(&entry.key) {
-            Ok(name) => Some(name),
-            Err(wrong) => {
-                report.problem(&field.spot, wrong);
-                None
-            }
-        };
-        let pointer = field.parsed("a JSON Pointer", report, time::pointer);
-        if let (Some(name), Some(pointer)) = (field_name, pointer) {
-            if let Some((other, _)) = named.iter().find(|(_, known)| *known == pointer) {
-                report.warn(&field.spot, Wrong::new(format!("is the same value as `{other}`")));
-            }
-            named.push((name, pointer));
-        }
-    }
-    (named.len() == entries.len()).then_some(FieldsSpec::Named(named))
 }
 
 fn devices_max(table: &Table<'_>, report: &mut Report) -> Option<usize> {

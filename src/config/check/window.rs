@@ -1,13 +1,12 @@
 //! `[[streams.windows]]`.
 
-use crate::config::problem::{Report, Wrong, nearest};
-use crate::engine::aggregate::{Aggregates, Kind};
+use crate::config::problem::{Report, Wrong};
 use crate::engine::spec::{KeySpec, LatePolicy, Scope, WatermarkSpec, WindowKind, WindowSpec};
 use crate::model::limits::{OPEN_WINDOWS_MAX, SLIDES_MAX, SPAN_MAX, WINDOW_SIZE_MAX, WINDOWS_MAX};
 use crate::model::time::Span;
 
 use super::table::{Table, unique_names};
-use super::{items, keys, name, scalar};
+use super::{aggregates, items, keys, name, scalar};
 
 /// The windows of `stream`; none that could not be built.
 pub(super) fn check_all(
@@ -47,9 +46,14 @@ fn window(table: &Table<'_>, report: &mut Report) -> Option<WindowSpec> {
     let late = table.choice("late", &[("side_output", LatePolicy::SideOutput), ("drop", LatePolicy::Drop)], report);
     let keys = [("device", KeySpec::Device), ("group", KeySpec::Group), ("stream", KeySpec::Stream)];
     let key = table.choice("key", &keys, report);
-    let aggregates = aggregates(table, report);
-    let aggregates = Aggregates { kinds: aggregates? };
-    Some(WindowSpec { key: key?, lateness: lateness?, late: late?, aggregates, ..WindowSpec::new(name?, kind?) })
+    let aggregates = aggregates::check(table, report);
+    Some(WindowSpec {
+        key: key?,
+        lateness: lateness?,
+        late: late?,
+        aggregates: aggregates?,
+        ..WindowSpec::new(name?, kind?)
+    })
 }
 
 /// All whose records share a window have to share a watermark.
@@ -112,43 +116,6 @@ fn check_offset(table: &Table<'_>, bound: &str, step: Span, offset_ms: i64, repo
         &table.spot_of("offset"),
         wrong.hint(format!("\"{}\" has the same borders", scalar::show(Span::from_millis(equal.unsigned_abs())))),
     );
-}
-
-fn aggregates(table: &Table<'_>, report: &mut Report) -> Option<Vec<Kind>> {
-    let Some(given) = table.get("aggregates") else {
-        let parse = |text: &str| text.split(", ").map(|word| Kind::parse(word).ok_or_else(|| unknown(word))).collect();
-        return table.parsed("aggregates", "a list", report, parse);
-    };
-    let items = given.list(report)?;
-    if items.is_empty() {
-        report.problem(&given.spot, Wrong::new("is empty").hint("[\"count\", \"mean\"], or remove it for all"));
-        return None;
-    }
-    let mut kinds = Vec::new();
-    let mut good = true;
-    for item in &items {
-        let Some(kind) = item.parsed("a string", report, |word| Kind::parse(word).ok_or_else(|| unknown(word))) else {
-            good = false;
-            continue;
-        };
-        if kinds.contains(&kind) {
-            report.problem(&item.spot, Wrong::new("appears twice"));
-        }
-        kinds.push(kind);
-    }
-    good.then_some(kinds)
-}
-
-fn unknown(word: &str) -> Wrong {
-    let known = || Kind::ALL.iter().map(|kind| kind.as_str());
-    let wrong = Wrong::new("is no aggregate");
-    match word {
-        "avg" | "average" => wrong.hint("did you mean \"mean\"?"),
-        word => match nearest(word, known()) {
-            Some(near) => wrong.hint(format!("did you mean \"{near}\"?")),
-            None => wrong.hint(format!("known: {}", known().collect::<Vec<_>>().join(", "))),
-        },
-    }
 }
 
 /// A device that reports steadily has this many windows open at once.

@@ -1,8 +1,10 @@
 //! `count`: how many values the field had.
 
-use super::Aggregate;
+use super::published::{self, Malformed, Published};
+use super::{Aggregate, Finish, Finished, State};
 use crate::engine::wire::{Damaged, Reader, put_u64};
 use crate::model::time::EventTime;
+use serde_json::Value;
 
 /// Number of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,12 +18,16 @@ impl Aggregate for Count {
         self.count += 1;
     }
 
-    fn merge(&mut self, other: &Count) {
-        self.count += other.count;
+    fn add_state(&mut self, _state: State<'_>, _at: EventTime, _room: usize) {
+        self.count += 1;
     }
 
-    fn finish(&self) -> Option<f64> {
-        Some(self.count as f64)
+    fn merge(&mut self, other: &Count) {
+        self.count = self.count.saturating_add(other.count);
+    }
+
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        Finished::Number(self.count as f64)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -30,5 +36,13 @@ impl Aggregate for Count {
 
     fn read(reader: &mut Reader<'_>) -> Result<Count, Damaged> {
         Ok(Count { count: reader.u64()? })
+    }
+
+    fn publish(&self) -> Published {
+        Published::count(self.count)
+    }
+
+    fn from_published(published: &Value) -> Result<Count, Malformed> {
+        Ok(Count { count: published::count(published)? })
     }
 }

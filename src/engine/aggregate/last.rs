@@ -1,9 +1,11 @@
 //! `last`: the value with the latest event time. Of several with that time the largest,
 //! so that the result does not depend on the order of arrival.
 
-use super::Aggregate;
+use super::published::{self, Malformed, Published};
+use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader, put_f64, put_time};
 use crate::model::time::EventTime;
+use serde_json::Value;
 
 /// The latest value so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,8 +29,8 @@ impl Aggregate for Last {
         }
     }
 
-    fn finish(&self) -> Option<f64> {
-        self.at.map(|_| self.value)
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        self.at.map_or(Finished::Absent, |_| Finished::Number(self.value))
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -38,6 +40,16 @@ impl Aggregate for Last {
 
     fn read(reader: &mut Reader<'_>) -> Result<Last, Damaged> {
         Ok(Last { at: reader.time()?, value: reader.f64()? })
+    }
+
+    fn publish(&self) -> Published {
+        self.at.map_or(Published::Null, |at| published::at(at, self.value))
+    }
+
+    fn from_published(published: &Value) -> Result<Last, Malformed> {
+        let Some(published) = published::present(published) else { return Ok(Last::default()) };
+        let (at, value) = published::read_at(published)?;
+        Ok(Last { at: Some(at), value })
     }
 }
 
@@ -53,7 +65,7 @@ mod tests {
             for (value, at) in values.iter().cycle().skip(turn).take(values.len()) {
                 state.add(*value, EventTime::from_millis(*at));
             }
-            assert_eq!(state.finish(), Some(3.0), "from {turn} on");
+            assert_eq!(state.value.to_bits(), 3.0_f64.to_bits(), "from {turn} on");
         }
     }
 }

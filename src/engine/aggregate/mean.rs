@@ -1,9 +1,11 @@
 //! `mean`: compensated sum over count, with the error bound of `sum.rs`.
 
-use super::Aggregate;
+use super::published::{Malformed, Published};
 use super::sum::Sum;
+use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::time::EventTime;
+use serde_json::Value;
 
 /// Arithmetic mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,8 +23,11 @@ impl Aggregate for Mean {
         self.sum.merge(&other.sum);
     }
 
-    fn finish(&self) -> Option<f64> {
-        self.sum.total().map(|total| total / self.sum.count() as f64)
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        match self.sum.count() {
+            0 => Finished::Absent,
+            count => Finished::number(self.sum.total() / count as f64),
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -31,5 +36,13 @@ impl Aggregate for Mean {
 
     fn read(reader: &mut Reader<'_>) -> Result<Mean, Damaged> {
         Ok(Mean { sum: Sum::read(reader)? })
+    }
+
+    fn publish(&self) -> Published {
+        self.sum.publish()
+    }
+
+    fn from_published(published: &Value) -> Result<Mean, Malformed> {
+        Ok(Mean { sum: Sum::from_published(published)? })
     }
 }

@@ -1,8 +1,10 @@
 //! `min`: the smallest value. -0.0 is smaller than 0.0, so that the result does not depend on the order.
 
-use super::Aggregate;
+use super::published::{self, Malformed, Published};
+use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader, put_f64};
 use crate::model::time::EventTime;
+use serde_json::Value;
 
 /// The smallest value so far; infinity when there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +19,11 @@ impl Default for Min {
 }
 
 impl Min {
+    /// The value, if there was any.
+    pub(super) fn value(self) -> Option<f64> {
+        self.min.is_finite().then_some(self.min)
+    }
+
     #[inline]
     fn take(&mut self, value: f64) {
         if value.total_cmp(&self.min).is_lt() {
@@ -35,8 +42,8 @@ impl Aggregate for Min {
         self.take(other.min);
     }
 
-    fn finish(&self) -> Option<f64> {
-        self.min.is_finite().then_some(self.min)
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        self.value().map_or(Finished::Absent, Finished::Number)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -45,5 +52,14 @@ impl Aggregate for Min {
 
     fn read(reader: &mut Reader<'_>) -> Result<Min, Damaged> {
         Ok(Min { min: reader.f64()? })
+    }
+
+    fn publish(&self) -> Published {
+        self.value().map_or(Published::Null, Published::Number)
+    }
+
+    fn from_published(published: &Value) -> Result<Min, Malformed> {
+        let Some(published) = published::present(published) else { return Ok(Min::default()) };
+        Ok(Min { min: published::number(published)? })
     }
 }

@@ -1,32 +1,87 @@
-//! Aggregates: add, merge, finish. One file per kind, one line in [`Kind::ALL`].
+//! Aggregates: add, merge, finish. One file per kind, one line in the list below.
 //!
 //! An accumulator sees finite numbers only (the decoder rejects NaN and
-//! infinities), in arrival order, which is no particular order.
+//! infinities), in arrival order, which is no particular order. Of a field of type
+//! `state` it sees states instead; kinds that are of numbers do not take those in.
+//!
+//! Most accumulators have a fixed size. Those that grow (sketches, ordered points) say
+//! what they hold, and are told how much more they may: an accumulator that may not grow
+//! goes on with less, and says that its result is approximate.
 
+mod aggregates;
 mod count;
+mod distinct;
+mod durations;
+mod finished;
 mod first;
+pub mod hash;
+mod histogram;
+mod increase;
 mod last;
 mod max;
 mod mean;
 mod min;
+mod points;
+pub mod published;
+mod quantiles;
 mod range;
+mod rate;
 mod stddev;
 mod sum;
+mod time_weighted_mean;
 mod variance;
 
+use crate::model::ids::StateIx;
 use crate::model::time::EventTime;
 
+use super::states::StateTable;
 use super::wire::{Damaged, Reader};
+
+use self::published::{Malformed, Published};
+
+pub use aggregates::{Aggregates, Quantile};
+pub use finished::{Finish, Finished};
+pub use histogram::Bounds;
+
+/// A state of a field, in the table that gives it its text.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'a> {
+    /// Its place.
+    pub place: StateIx,
+    /// The stream's states.
+    pub states: &'a StateTable,
+}
 
 /// What an aggregate has to do.
 pub trait Aggregate: Default {
     /// Takes one finite value in, with its event time.
     fn add(&mut self, value: f64, at: EventTime);
+    /// The same, for kinds that grow: `room` is the number of bytes by which
+    /// [`Aggregate::held`] may rise.
+    #[inline]
+    fn add_within(&mut self, value: f64, at: EventTime, room: usize) {
+        let _ = room;
+        self.add(value, at);
+    }
+    /// Takes one state in. Kinds that are of numbers do not.
+    fn add_state(&mut self, state: State<'_>, at: EventTime, room: usize) {
+        let _ = (state, at, room);
+    }
     /// Takes in everything that `other` took in. Associative and
     /// commutative but for rounding.
     fn merge(&mut self, other: &Self);
-    /// The result; `None` without any value, or when it exceeds a 64-bit float.
-    fn finish(&self) -> Option<f64>;
+    /// The result.
+    fn finish<'a>(&'a self, finish: &Finish<'a>) -> Finished<'a>;
+    /// True when the result is not what the aggregate promises: see the files.
+    fn is_approximate(&self) -> bool {
+        false
+    }
+    /// Bytes that it holds beside its fixed size: zero for most kinds. Depends on what was
+    /// taken in alone, so that a restart does not change it.
+    #[inline]
+    fn held(&self) -> usize {
+        0
+    }
     /// Appends the state for a snapshot.
     fn write(&self, out: &mut Vec<u8>);
     /// Reads the state back.
@@ -34,6 +89,14 @@ pub trait Aggregate: Default {
     /// # Errors
     /// [`Damaged`] when the bytes are cut short.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Damaged>;
+    /// The form that a receiver can merge; documented in docs/uplink.md. Null for kinds
+    /// that depend on the order: two of them cannot be merged without their points.
+    fn publish(&self) -> Published;
+    /// Reads that form back.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it is not of this kind.
+    fn from_published(published: &serde_json::Value) -> Result<Self, Malformed>;
 }
 
 macro_rules! aggregates {
@@ -72,6 +135,16 @@ macro_rules! aggregates {
             pub fn read(self, reader: &mut Reader<'_>) -> Result<Accumulator, Damaged> {
                 Ok(match self { $(Kind::$variant => Accumulator::$variant($file::$variant::read(reader)?),)* })
             }
+
+            /// Reads what [`Accumulator::publish`] gave.
+            ///
+            /// # Errors
+            /// [`Malformed`] when it is not of this kind.
+            pub fn from_published(self, published: &serde_json::Value) -> Result<Accumulator, Malformed> {
+                Ok(match self {
+                    $(Kind::$variant => Accumulator::$variant($file::$variant::from_published(published)?),)*
+                })
+            }
         }
 
         impl Accumulator {
@@ -89,9 +162,40 @@ macro_rules! aggregates {
                 }
             }
 
-            /// The result, if there is one.
-            pub fn finish(&self) -> Option<f64> {
-                match self { $(Accumulator::$variant(state) => state.finish(),)* }
+            /// Takes one finite value in; what it holds may rise by `room` bytes.
+            pub fn add_within(&mut self, value: f64, at: EventTime, room: usize) {
+                match self { $(Accumulator::$variant(state) => state.add_within(value, at, room),)* }
+            }
+
+            /// Takes one state in; what it holds may rise by `room` bytes.
+            pub fn add_state(&mut self, state: State<'_>, at: EventTime, room: usize) {
+                match self { $(Accumulator::$variant(known) => known.add_state(state, at, room),)* }
+            }
+
+            /// The result.
+            #[inline]
+            pub fn finish<'a>(&'a self, finish: &Finish<'a>) -> Finished<'a> {
+                match self { $(Accumulator::$variant(state) => state.finish(finish),)* }
+            }
+
+            /// True when the result is not what the aggregate promises.
+            pub fn is_approximate(&self) -> bool {
+                match self { $(Accumulator::$variant(state) => state.is_approximate(),)* }
+            }
+
+            /// Bytes that it holds beside its fixed size.
+            pub fn held(&self) -> usize {
+                match self { $(Accumulator::$variant(state) => state.held(),)* }
+            }
+
+            /// Which kind it is of.
+            pub fn kind(&self) -> Kind {
+                match self { $(Accumulator::$variant(_) => Kind::$variant,)* }
+            }
+
+            /// The form that a receiver can merge; null for kinds that depend on the order.
+            pub fn publish(&self) -> Published {
+                match self { $(Accumulator::$variant(state) => state.publish(),)* }
             }
 
             /// Appends the state for a snapshot, without its kind.
@@ -113,49 +217,45 @@ aggregates! {
     Range, range, "range";
     Variance, variance, "variance";
     Stddev, stddev, "stddev";
-}
-
-/// What is computed for every field of a window, in this order.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Aggregates {
-    /// Not empty in a checked configuration; no kind appears twice.
-    pub kinds: Vec<Kind>,
-}
-
-impl Aggregates {
-    /// These kinds.
-    pub fn of(kinds: &[Kind]) -> Aggregates {
-        Aggregates { kinds: kinds.to_vec() }
-    }
-
-    /// Number of kinds.
-    pub fn len(&self) -> usize {
-        self.kinds.len()
-    }
-
-    /// True without any.
-    pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
-    }
-
-    /// Accumulators of one field that have seen nothing.
-    pub fn start(&self) -> impl Iterator<Item = Accumulator> {
-        self.kinds.iter().map(|kind| kind.start())
-    }
-
-    /// Reads the accumulator at `place`.
-    ///
-    /// # Errors
-    /// [`Damaged`] when the bytes are cut short.
-    pub fn read(&self, place: usize, reader: &mut Reader<'_>) -> Result<Accumulator, Damaged> {
-        self.kinds[place].read(reader)
-    }
+    Quantiles, quantiles, "quantiles";
+    Distinct, distinct, "distinct";
+    Histogram, histogram, "histogram";
+    TimeWeightedMean, time_weighted_mean, "time_weighted_mean";
+    Increase, increase, "increase";
+    Rate, rate, "rate";
+    Durations, durations, "durations";
 }
 
 impl Kind {
     /// The kind of that name.
     pub fn parse(word: &str) -> Option<Kind> {
         Kind::ALL.iter().copied().find(|kind| kind.as_str() == word)
+    }
+
+    /// True when the result depends on the order of the readings, not only on which they
+    /// were: then there is no merging without all points, so neither backfill.
+    pub const fn is_order_dependent(self) -> bool {
+        match self {
+            Kind::TimeWeightedMean | Kind::Increase | Kind::Rate | Kind::Durations => true,
+            Kind::Count
+            | Kind::Sum
+            | Kind::Mean
+            | Kind::Min
+            | Kind::Max
+            | Kind::First
+            | Kind::Last
+            | Kind::Range
+            | Kind::Variance
+            | Kind::Stddev
+            | Kind::Quantiles
+            | Kind::Distinct
+            | Kind::Histogram => false,
+        }
+    }
+
+    /// True when an accumulator holds more the more it takes in.
+    pub const fn grows(self) -> bool {
+        self.is_order_dependent() || matches!(self, Kind::Quantiles | Kind::Distinct)
     }
 
     /// The persisted tag.
@@ -170,59 +270,4 @@ impl Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn accumulate(kind: Kind, values: &[(f64, i64)]) -> Accumulator {
-        let mut accumulator = kind.start();
-        for (value, at) in values {
-            accumulator.add(*value, EventTime::from_millis(*at));
-        }
-        accumulator
-    }
-
-    #[test]
-    fn every_aggregate_gives_the_plain_result_merges_and_survives_persistence() {
-        let values = [(2.5, 30), (-1.0, 10), (4.0, 40), (0.25, 20)];
-        let expected = [
-            ("count", 4.0),
-            ("sum", 5.75),
-            ("mean", 1.4375),
-            ("min", -1.0),
-            ("max", 4.0),
-            ("first", -1.0),
-            ("last", 4.0),
-            ("range", 5.0),
-            ("variance", 5.015_625),
-            ("stddev", 2.239_559_108_396_114_6),
-        ];
-        assert_eq!(Kind::ALL.len(), expected.len(), "a new kind needs a line here");
-        for (word, result) in expected {
-            let kind = Kind::parse(word).expect("listed");
-            assert_eq!(Kind::from_tag(kind.tag()), Some(kind));
-            let whole = accumulate(kind, &values);
-            let is_close =
-                |found: Option<f64>| found.is_some_and(|found| (found - result).abs() <= result.abs() * 1e-15);
-            assert!(is_close(whole.finish()), "{word}: {:?}", whole.finish());
-
-            for split in 0..=values.len() {
-                let mut left = accumulate(kind, &values[..split]);
-                left.merge(&accumulate(kind, &values[split..]));
-                assert!(is_close(left.finish()), "{word} merged at {split}: {:?}", left.finish());
-            }
-
-            let mut bytes = Vec::new();
-            whole.write(&mut bytes);
-            assert_eq!(kind.read(&mut Reader::new(&bytes)), Ok(whole), "{word}");
-            assert_eq!(kind.read(&mut Reader::new(&bytes[..bytes.len() - 1])), Err(Damaged), "{word} cut short");
-        }
-    }
-
-    #[test]
-    fn nothing_in_means_no_result_but_for_the_count() {
-        for kind in Kind::ALL {
-            let expected = (*kind == Kind::Count).then_some(0.0);
-            assert_eq!(kind.start().finish(), expected, "{}", kind.as_str());
-        }
-    }
-}
+mod tests;

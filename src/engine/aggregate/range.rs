@@ -1,10 +1,12 @@
 //! `range`: the largest value minus the smallest.
 
-use super::Aggregate;
 use super::max::Max;
 use super::min::Min;
+use super::published::{self, Malformed, Published};
+use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::time::EventTime;
+use serde_json::Value;
 
 /// Both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,9 +27,11 @@ impl Aggregate for Range {
         self.max.merge(&other.max);
     }
 
-    fn finish(&self) -> Option<f64> {
-        let range = self.max.finish()? - self.min.finish()?;
-        range.is_finite().then_some(range)
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        match (self.min.value(), self.max.value()) {
+            (Some(min), Some(max)) => Finished::number(max - min),
+            (None, _) | (_, None) => Finished::Absent,
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -37,5 +41,18 @@ impl Aggregate for Range {
 
     fn read(reader: &mut Reader<'_>) -> Result<Range, Damaged> {
         Ok(Range { min: Min::read(reader)?, max: Max::read(reader)? })
+    }
+
+    fn publish(&self) -> Published {
+        match (self.min.publish(), self.max.publish()) {
+            (Published::Null, _) | (_, Published::Null) => Published::Null,
+            (min, max) => Published::List(vec![min, max]),
+        }
+    }
+
+    fn from_published(published: &Value) -> Result<Range, Malformed> {
+        let Some(published) = published::present(published) else { return Ok(Range::default()) };
+        let [min, max] = published::array(published)?;
+        Ok(Range { min: Min::from_published(min)?, max: Max::from_published(max)? })
     }
 }

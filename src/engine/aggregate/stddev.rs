@@ -1,9 +1,11 @@
 //! `stddev`: the square root of `variance`, with its error halved.
 
-use super::Aggregate;
+use super::published::{Malformed, Published};
 use super::variance::Variance;
+use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::time::EventTime;
+use serde_json::Value;
 
 /// Standard deviation of the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,8 +23,8 @@ impl Aggregate for Stddev {
         self.variance.merge(&other.variance);
     }
 
-    fn finish(&self) -> Option<f64> {
-        self.variance.finish().map(f64::sqrt)
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        self.variance.finish_as(f64::sqrt)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -31,5 +33,13 @@ impl Aggregate for Stddev {
 
     fn read(reader: &mut Reader<'_>) -> Result<Stddev, Damaged> {
         Ok(Stddev { variance: Variance::read(reader)? })
+    }
+
+    fn publish(&self) -> Published {
+        self.variance.publish()
+    }
+
+    fn from_published(published: &Value) -> Result<Stddev, Malformed> {
+        Ok(Stddev { variance: Variance::from_published(published)? })
     }
 }

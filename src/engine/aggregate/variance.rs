@@ -7,9 +7,11 @@
 //! error is of the order n·ε·κ with ε = 2⁻⁵³ and κ² = 1 + mean²/variance. The order of
 //! arrival shows in the last digits only.
 
-use super::Aggregate;
+use super::published::{self, Malformed, Published};
+use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader, put_f64, put_u64};
 use crate::model::time::EventTime;
+use serde_json::Value;
 
 /// Number, mean, and sum of the squared distances from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,6 +19,17 @@ pub struct Variance {
     count: u64,
     mean: f64,
     squares: f64,
+}
+
+impl Variance {
+    /// What `made` makes of it.
+    pub(super) fn finish_as(&self, made: impl Fn(f64) -> f64) -> Finished<'static> {
+        match self.count {
+            0 => Finished::Absent,
+            1 => Finished::None,
+            count => Finished::number(made(self.squares / (count - 1) as f64)),
+        }
+    }
 }
 
 impl Aggregate for Variance {
@@ -40,12 +53,11 @@ impl Aggregate for Variance {
         let apart = other.mean - self.mean;
         self.squares += other.squares + apart * apart * mine * theirs / (mine + theirs);
         self.mean += apart * theirs / (mine + theirs);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
     }
 
-    fn finish(&self) -> Option<f64> {
-        let variance = self.squares / (self.count.checked_sub(1)?) as f64;
-        variance.is_finite().then_some(variance)
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        self.finish_as(|variance| variance)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -56,6 +68,24 @@ impl Aggregate for Variance {
 
     fn read(reader: &mut Reader<'_>) -> Result<Variance, Damaged> {
         Ok(Variance { count: reader.u64()?, mean: reader.f64()?, squares: reader.f64()? })
+    }
+
+    fn publish(&self) -> Published {
+        if self.count == 0 {
+            return Published::Null;
+        }
+        let parts = [self.mean, self.squares].map(Published::float);
+        Published::List([Published::count(self.count)].into_iter().chain(parts).collect())
+    }
+
+    fn from_published(published: &Value) -> Result<Variance, Malformed> {
+        let Some(published) = published::present(published) else { return Ok(Variance::default()) };
+        let [count, mean, squares] = published::array(published)?;
+        Ok(Variance {
+            count: published::count(count)?,
+            mean: published::float(mean)?,
+            squares: published::float(squares)?,
+        })
     }
 }
 
@@ -69,7 +99,7 @@ mod tests {
         for number in 0..1_000_i32 {
             state.add(1e9 + f64::from(number % 2), EventTime::MIN);
         }
-        let variance = state.finish().expect("many values");
+        let Finished::Number(variance) = state.finish_as(|variance| variance) else { panic!("many values") };
         assert!((variance - 0.250_250_250_250_25).abs() < 1e-9, "{variance}; the difference of sums gives nonsense");
     }
 
@@ -77,6 +107,6 @@ mod tests {
     fn a_single_value_has_none() {
         let mut state = Variance::default();
         state.add(5.0, EventTime::MIN);
-        assert_eq!(state.finish(), None);
+        assert_eq!(state.finish_as(|variance| variance), Finished::None);
     }
 }

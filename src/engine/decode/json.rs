@@ -10,7 +10,9 @@
 //! record counts, named by its path with `.` between the levels and array items
 //! by their index; the time field is no value. Rules for both:
 //!
-//! - A value is a JSON number. One beyond a 64-bit float is left out and the
+//! - A field that is configured as a state takes a string, a bool, or an integer as it is
+//!   written. Anything else in it is left out and counted.
+//! - Any other value is a JSON number. One beyond a 64-bit float is left out and the
 //!   rest is kept. A named field that is null is a field that is not there; one
 //!   that is anything else than a number is left out and counted.
 //! - Of equal keys the last counts, with all that lies below it. With `all` it
@@ -23,7 +25,7 @@
 
 use crate::engine::fields::FieldTable;
 use crate::engine::spec::{FieldsSpec, StreamSpec, TimeSpec};
-use crate::model::ids::FieldIx;
+use crate::model::ids::{FieldIx, Name, StateIx};
 use crate::model::limits::{FIELDS_MAX, PAYLOAD_BYTES_MAX};
 use crate::model::record::RejectReason;
 
@@ -48,6 +50,9 @@ pub(super) struct JsonDecoder {
     path: String,
     scratch: String,
     values: Vec<(FieldIx, f64)>,
+    states: Vec<(FieldIx, StateIx)>,
+    /// Bit `f`: field `f` is a state.
+    is_state: u64,
 }
 
 /// What the record at hand has shown so far.
@@ -66,6 +71,7 @@ struct Found {
 enum Slot {
     Absent,
     Value(f64),
+    State(StateIx),
     NotFinite,
     NotNumber,
 }
@@ -99,6 +105,8 @@ impl JsonDecoder {
             path: String::new(),
             scratch: String::new(),
             values: Vec::with_capacity(FIELDS_MAX),
+            states: Vec::new(),
+            is_state: bits_of(named, &spec.states),
         }
     }
 
@@ -130,7 +138,7 @@ impl JsonDecoder {
                     _ => Ok(self.records(&mut scanner, fields, each)?),
                 }
             }
-            Head::Text(_) | Head::Number(_) | Head::Bool | Head::Null => {
+            Head::Text(_) | Head::Number(_) | Head::Bool(_) | Head::Null => {
                 scanner.end()?;
                 Err(RejectReason::WrongShape)
             }
@@ -214,7 +222,7 @@ impl JsonDecoder {
                 Head::Number(digits) => RawTime::Number(digits),
                 Head::Text(text) => RawTime::Text(text.read(&mut self.scratch)),
                 Head::Null => RawTime::Null,
-                Head::Bool | Head::Object | Head::Array => RawTime::Other,
+                Head::Bool(_) | Head::Object | Head::Array => RawTime::Other,
             });
         }
         let slot = match head {
@@ -223,10 +231,12 @@ impl JsonDecoder {
                 Ok(_) | Err(_) => Slot::NotFinite,
             },
             Head::Null => Slot::Absent,
-            Head::Text(_) | Head::Bool | Head::Object | Head::Array => Slot::NotNumber,
+            Head::Text(_) | Head::Bool(_) | Head::Object | Head::Array => Slot::NotNumber,
         };
         if let Some(at) = at {
             for field in &self.trie.node(at).fields {
+                let is_state = self.is_state >> field.0 & 1 == 1;
+                let slot = if is_state { state(head, &mut self.scratch, fields) } else { slot };
                 self.record.slots[usize::from(field.0)] = slot;
             }
         }
@@ -236,7 +246,7 @@ impl JsonDecoder {
         match head {
             Head::Object if goes_on => self.object(scanner, at, fields),
             Head::Array if goes_on => self.array(scanner, at, fields),
-            Head::Object | Head::Array | Head::Text(_) | Head::Number(_) | Head::Bool | Head::Null => {
+            Head::Object | Head::Array | Head::Text(_) | Head::Number(_) | Head::Bool(_) | Head::Null => {
                 scanner.skip_rest(head)
             }
         }
@@ -263,6 +273,7 @@ impl JsonDecoder {
             Err(reason) => return each(Err(reason)),
         };
         self.values.clear();
+        self.states.clear();
         let mut left_out = self.record.unplaced;
         let mut not_number = false;
         let mut infinite = self.record.unplaced_infinite;
@@ -270,6 +281,7 @@ impl JsonDecoder {
             match slot {
                 Slot::Absent => {}
                 Slot::Value(value) => self.values.push((FieldIx(index), *value)),
+                Slot::State(state) => self.states.push((FieldIx(index), *state)),
                 Slot::NotFinite => {
                     left_out += 1;
                     infinite = true;
@@ -280,8 +292,8 @@ impl JsonDecoder {
                 }
             }
         }
-        each(match (self.values.is_empty(), not_number, infinite) {
-            (false, _, _) => Ok(Decoded { time, values: &self.values, left_out }),
+        each(match (self.values.is_empty() && self.states.is_empty(), not_number, infinite) {
+            (false, _, _) => Ok(Decoded { time, values: &self.values, states: &self.states, left_out }),
             (true, true, _) => Err(RejectReason::WrongType),
             (true, false, true) => Err(RejectReason::NotFinite),
             (true, false, false) => Err(RejectReason::NoValues),
@@ -293,7 +305,8 @@ impl Found {
     /// Takes in a value of a stream in which every number counts.
     fn place(&mut self, path: &str, slot: Slot, fields: &mut FieldTable) {
         match slot {
-            Slot::Absent | Slot::NotNumber => {}
+            // A state has a place of its own: this is for streams without named fields.
+            Slot::Absent | Slot::NotNumber | Slot::State(_) => {}
             Slot::Value(_) => match fields.intern(path) {
                 Some(field) => self.slots[usize::from(field.0)] = slot,
                 None => self.unplaced += 1,
@@ -309,6 +322,25 @@ impl Found {
             }
         }
     }
+}
+
+/// The fields that are states, a bit each.
+fn bits_of(named: &[(Name, String)], states: &[Name]) -> u64 {
+    let is_state = |name: &Name| u64::from(states.contains(name));
+    named.iter().rev().fold(0, |bits, (name, _)| bits << 1 | is_state(name))
+}
+
+/// What a field that is a state takes.
+fn state(head: Head<'_>, scratch: &mut String, fields: &mut FieldTable) -> Slot {
+    let place = match head {
+        Head::Null => return Slot::Absent,
+        Head::Text(text) => fields.intern_state(text.read(scratch)),
+        Head::Bool(true) => fields.intern_state("true"),
+        Head::Bool(false) => fields.intern_state("false"),
+        Head::Number(digits) if !digits.contains(['.', 'e', 'E']) => fields.intern_state(digits),
+        Head::Number(_) | Head::Object | Head::Array => None,
+    };
+    place.map_or(Slot::NotNumber, Slot::State)
 }
 
 impl From<Fault> for RejectReason {

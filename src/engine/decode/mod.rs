@@ -10,7 +10,7 @@ pub mod pointer;
 mod scan;
 pub mod time;
 
-use crate::model::ids::FieldIx;
+use crate::model::ids::{FieldIx, StateIx};
 use crate::model::record::RejectReason;
 use crate::model::time::EventTime;
 
@@ -33,8 +33,11 @@ pub struct Decoded<'a> {
     pub time: DecodedTime,
     /// Finite numbers by field, each field at most once, in the order of the table.
     pub values: &'a [(FieldIx, f64)],
+    /// States by field, for fields that are configured as such; in the same order.
+    pub states: &'a [(FieldIx, StateIx)],
     /// Fields that were there but could not be used: not a number, too large
-    /// for a float, or beyond `limits::FIELDS_MAX`. The record goes on without them.
+    /// for a float, no state, or beyond `limits::FIELDS_MAX` or `limits::STATES_MAX`. The
+    /// record goes on without them.
     pub left_out: u32,
 }
 

@@ -35,7 +35,7 @@ pub(super) enum Head<'p> {
     /// The digits of a number, as they stand.
     Number(&'p str),
     /// `true` or `false`.
-    Bool,
+    Bool(bool),
     /// `null`.
     Null,
 }
@@ -68,8 +68,8 @@ impl<'p> Scanner<'p> {
             Some(b'[') => self.open().map(|()| Head::Array),
             Some(b'"') => self.string().map(Head::Text),
             Some(b'-' | b'0'..=b'9') => self.number().map(Head::Number),
-            Some(b't') => self.word("true").map(|()| Head::Bool),
-            Some(b'f') => self.word("false").map(|()| Head::Bool),
+            Some(b't') => self.word("true").map(|()| Head::Bool(true)),
+            Some(b'f') => self.word("false").map(|()| Head::Bool(false)),
             Some(b'n') => self.word("null").map(|()| Head::Null),
             Some(_) | None => Err(Fault::Syntax),
         }
@@ -117,7 +117,7 @@ impl<'p> Scanner<'p> {
                     self.skip()?;
                 }
             }
-            Head::Text(_) | Head::Number(_) | Head::Bool | Head::Null => {}
+            Head::Text(_) | Head::Number(_) | Head::Bool(_) | Head::Null => {}
         }
         Ok(())
     }

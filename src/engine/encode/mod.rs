@@ -95,7 +95,7 @@ pub fn record_json(gateway: &str, seq: u64, row: &Row<'_>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::aggregate::Kind;
+    use crate::engine::aggregate::{Finished, Kind};
     use crate::engine::outbox::row::{self, PaneKind, PaneRow};
     use crate::model::record::TimeSource;
     use crate::model::time::{ClockQuality, EventTime};
@@ -116,7 +116,8 @@ mod tests {
             partial: true,
         };
         let mut bytes = Vec::new();
-        let fields = [("t", [2.0, 0.1, f64::NAN].into_iter())];
+        let results = [Finished::Number(2.0), Finished::Number(0.1), Finished::None].map(|result| (result, false));
+        let fields = [("t", results.into_iter())];
         row::write_pane(&mut bytes, &row, &[], &[Kind::Count, Kind::Sum, Kind::Max], 1, fields.into_iter());
         bytes
     }

@@ -3,7 +3,7 @@
 use crate::engine::aggregate::{Aggregates, Kind};
 use crate::engine::spec::{KeySpec, Resume, Scope, WindowKind, WindowSpec};
 use crate::engine::stream::Stream;
-use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_u64};
+use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_str, put_u64};
 use crate::model::ids::Name;
 use crate::model::time::Span;
 
@@ -103,9 +103,23 @@ fn read_kind(reader: &mut Reader<'_>) -> Result<WindowKind, Damaged> {
 fn write_aggregates(out: &mut Vec<u8>, aggregates: &Aggregates) {
     put_u64(out, aggregates.len() as u64);
     out.extend(aggregates.kinds.iter().map(|kind| kind.tag()));
+    put_u64(out, aggregates.quantiles().len() as u64);
+    aggregates.quantiles().iter().for_each(|quantile| put_f64(out, quantile.share));
+    put_u64(out, aggregates.histogram().len() as u64);
+    aggregates.histogram().iter().for_each(|bound| put_f64(out, *bound));
 }
 
 fn read_aggregates(reader: &mut Reader<'_>) -> Result<Aggregates, Damaged> {
-    let kinds = reader.bytes()?.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged)).collect::<Result<_, _>>()?;
-    Ok(Aggregates { kinds })
+    let kinds = reader.bytes()?.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged)).collect::<Result<Vec<_>, _>>()?;
+    let quantiles = read_numbers(reader)?;
+    let bounds = read_numbers(reader)?;
+    Ok(Aggregates::of(&kinds).with_quantiles(&quantiles).with_histogram(&bounds))
+}
+
+fn read_numbers(reader: &mut Reader<'_>) -> Result<Vec<f64>, Damaged> {
+    let mut numbers = Vec::new();
+    for _ in 0..reader.u64()? {
+        numbers.push(reader.f64()?);
+    }
+    Ok(numbers)
 }

@@ -9,8 +9,8 @@
 //!
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new slots | shared watermark | newest | lateness? | books | removed panes |
-//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
+//! section:    new fields | new states | new slots | shared watermark | newest | lateness? | books |
+//!             removed panes | n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
 //! new slot:   device, group or stream | name
 //! ```
 //!
@@ -24,7 +24,7 @@
 mod definition;
 mod pane;
 
-use crate::model::ids::DeviceId;
+use crate::model::ids::{DeviceId, Name};
 use crate::model::time::{EventTime, Span};
 
 use super::devices::SlotKind;
@@ -74,15 +74,12 @@ pub(super) fn write_section(
     live: LiveTime,
     hand_over: &mut dyn FnMut(&mut Vec<u8>),
 ) {
-    let (fields_from, devices_from) = match extent {
-        Extent::Changes => (stream.changes.fields_from, stream.changes.devices_from),
-        Extent::Whole => (0, 0),
+    let (fields_from, states_from, devices_from) = match extent {
+        Extent::Changes => (stream.changes.fields_from, stream.changes.states_from, stream.changes.devices_from),
+        Extent::Whole => (0, 0, 0),
     };
-    let names = &stream.fields.names()[fields_from..];
-    put_u64(out, names.len() as u64);
-    for name in names {
-        put_str(out, name.as_str());
-    }
+    write_names(out, &stream.fields.names()[fields_from..]);
+    write_names(out, &stream.fields.states().texts()[states_from..]);
     put_u64(out, (stream.devices.len() - devices_from) as u64);
     for (_, name, device) in stream.devices.slots().skip(devices_from) {
         out.push(match device.kind {
@@ -119,6 +116,13 @@ pub(super) fn write_section(
                 hand_over,
             );
         }
+    }
+}
+
+fn write_names(out: &mut Vec<u8>, names: &[Name]) {
+    put_u64(out, names.len() as u64);
+    for name in names {
+        put_str(out, name.as_str());
     }
 }
 
@@ -177,6 +181,9 @@ fn write_devices(
 pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> Result<(), Damaged> {
     for _ in 0..reader.u64()? {
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
+    }
+    for _ in 0..reader.u64()? {
+        stream.fields.intern_state(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
         read_new_slot(reader, stream)?;

@@ -68,5 +68,6 @@ pub(super) fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields:
             pane.accumulators[first + place] = aggregates.read(place, reader)?;
         }
     }
+    pane.recount();
     Ok(pane)
 }

@@ -56,6 +56,8 @@ pub struct StreamSpec {
     pub group: Option<DeviceTemplate>,
     /// How a payload becomes values.
     pub format: FormatSpec,
+    /// Those of the named fields that are states: text, bools or integers, instead of numbers.
+    pub states: Vec<Name>,
     /// Where the event time comes from.
     pub time: TimeSpec,
     /// Watermark and idleness.
@@ -96,6 +98,7 @@ impl StreamSpec {
             device,
             group: None,
             format: FormatSpec::Json(FieldsSpec::All),
+            states: Vec::new(),
             time: TimeSpec::Receive,
             watermark: WatermarkSpec::bounded(Span::ZERO),
             on_idle: OnIdle::Hold,

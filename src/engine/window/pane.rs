@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::Interval;
-use crate::engine::aggregate::{Accumulator, Aggregates};
+use crate::engine::aggregate::{Accumulator, Aggregates, Kind, State};
+use crate::engine::states::StateTable;
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
 use crate::model::time::EventTime;
@@ -44,13 +45,23 @@ pub struct Pane {
     pub present: u64,
     /// `field * aggregates + aggregate`.
     pub accumulators: Accumulators,
+    /// What the accumulators hold beside their fixed size.
+    pub held: usize,
     /// Starts of sessions that were published and are part of this one now.
     pub replaces: Vec<EventTime>,
 }
 
-/// Persisted bytes of a pane without fields, and of one accumulator: estimates.
+/// What a record may add to a pane.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Fields that are new to it are taken.
+    pub new_fields: bool,
+    /// What its accumulators hold may rise by this.
+    pub bytes: usize,
+}
+
+/// Persisted bytes of a pane without fields: an estimate.
 const PANE_COST: usize = 48;
-const ACCUMULATOR_COST: usize = 16;
 
 impl Pane {
     /// An empty pane, on a recycled buffer.
@@ -70,57 +81,101 @@ impl Pane {
             receive_time: false,
             present: 0,
             accumulators: buffer,
+            held: 0,
             replaces: Vec::new(),
         }
     }
 
     /// What a pane of one record takes of a snapshot, estimated.
-    pub fn cost_of(record: &Record<'_>, aggregates: usize) -> usize {
-        PANE_COST + record.values.len() * aggregates * ACCUMULATOR_COST
+    pub fn cost_of(record: &Record<'_>, aggregates: &Aggregates) -> usize {
+        PANE_COST + (record.values.len() + record.states.len()) * aggregates.field_cost()
     }
 
     /// What this one takes of a snapshot, estimated.
-    pub fn cost(&self, aggregates: usize) -> usize {
-        PANE_COST + self.present.count_ones() as usize * aggregates * ACCUMULATOR_COST
+    pub fn cost(&self, aggregates: &Aggregates) -> usize {
+        PANE_COST + self.present.count_ones() as usize * aggregates.field_cost() + self.held
     }
 
     /// What the record's fields that are new to it would add to that.
     #[inline]
-    pub fn growth(&self, record: &Record<'_>, aggregates: usize) -> usize {
-        let new = record.values.iter().filter(|(field, _)| self.present >> field.0 & 1 == 0).count();
-        new * aggregates * ACCUMULATOR_COST
+    pub fn growth(&self, record: &Record<'_>, aggregates: &Aggregates) -> usize {
+        let is_new = |field: &FieldIx| self.present >> field.0 & 1 == 0;
+        let values = record.values.iter().filter(|(field, _)| is_new(field)).count();
+        let states = record.states.iter().filter(|(field, _)| is_new(field)).count();
+        (values + states) * aggregates.field_cost()
     }
 
-    /// Takes a record in, but for the fields that are new. Returns their number.
-    #[cold]
-    pub fn add_known(&mut self, record: &Record<'_>, aggregates: &Aggregates) -> u64 {
-        let mut left_out = 0;
-        for value in record.values {
-            if self.present >> value.0.0 & 1 == 1 {
-                for accumulator in self.field_mut(value.0, aggregates) {
-                    accumulator.add(value.1, record.at);
-                }
-            } else {
-                left_out += 1;
-            }
-        }
-        self.count += 1;
-        self.unseen = true;
-        self.receive_time |= record.source == TimeSource::Receive;
-        left_out
-    }
-
-    /// Takes a record in.
+    /// Takes a record of numbers in, with accumulators of fixed size.
     #[inline]
     pub fn add(&mut self, record: &Record<'_>, aggregates: &Aggregates) {
-        self.count += 1;
-        self.unseen = true;
-        self.receive_time |= record.source == TimeSource::Receive;
+        self.note(record);
         for (field, value) in record.values {
             for accumulator in self.field_mut(*field, aggregates) {
                 accumulator.add(*value, record.at);
             }
         }
+    }
+
+    /// Takes any record in, within what there is room for. Returns the number of fields
+    /// that were left out.
+    pub fn add_within(
+        &mut self,
+        record: &Record<'_>,
+        aggregates: &Aggregates,
+        states: &StateTable,
+        mut room: Room,
+    ) -> u64 {
+        self.note(record);
+        let mut left_out = 0;
+        for (field, value) in record.values {
+            if room.new_fields || self.present >> field.0 & 1 == 1 {
+                self.grow_within(*field, aggregates, &mut room, |accumulator, room| {
+                    accumulator.add_within(*value, record.at, room);
+                });
+            } else {
+                left_out += 1;
+            }
+        }
+        for (field, place) in record.states {
+            if room.new_fields || self.present >> field.0 & 1 == 1 {
+                self.grow_within(*field, aggregates, &mut room, |accumulator, room| {
+                    accumulator.add_state(State { place: *place, states }, record.at, room);
+                });
+            } else {
+                left_out += 1;
+            }
+        }
+        left_out
+    }
+
+    fn grow_within(
+        &mut self,
+        field: FieldIx,
+        aggregates: &Aggregates,
+        room: &mut Room,
+        add: impl Fn(&mut Accumulator, usize),
+    ) {
+        let (mut before, mut after) = (0, 0);
+        for accumulator in self.field_mut(field, aggregates) {
+            let held = accumulator.held();
+            add(accumulator, room.bytes);
+            before += held;
+            after += accumulator.held();
+            room.bytes = (room.bytes + held).saturating_sub(accumulator.held());
+        }
+        self.held = self.held + after - before;
+    }
+
+    #[inline]
+    fn note(&mut self, record: &Record<'_>) {
+        self.count += 1;
+        self.unseen = true;
+        self.receive_time |= record.source == TimeSource::Receive;
+    }
+
+    /// Counts anew what the accumulators hold.
+    pub fn recount(&mut self) {
+        self.held = self.accumulators.iter().map(Accumulator::held).sum();
     }
 
     #[inline]
@@ -170,6 +225,9 @@ impl Pane {
                 mine.merge(other);
             }
         }
+        if aggregates.grow() {
+            self.recount();
+        }
         self.replaces.extend_from_slice(&other.replaces);
         if other.revision > 0 {
             self.replaces.push(other.start);
@@ -183,7 +241,8 @@ impl Pane {
             return;
         }
         let old = core::mem::take(&mut self.accumulators);
-        let places: Vec<_> = now.kinds.iter().map(|kind| before.kinds.iter().position(|known| known == kind)).collect();
+        let place = |kind: &Kind| before.kinds.iter().position(|known| known == kind && before.agree(now, *kind));
+        let places: Vec<_> = now.kinds.iter().map(place).collect();
         for field in self.fields() {
             let values = &old[usize::from(field.0) * before.len()..][..before.len()];
             for (accumulator, place) in self.field_mut(field, now).iter_mut().zip(&places) {
@@ -193,6 +252,7 @@ impl Pane {
             }
         }
         self.partial |= places.contains(&None);
+        self.recount();
     }
 
     /// Moves the fields to new places; one without a place is dropped.
@@ -205,6 +265,7 @@ impl Pane {
         }
         let (present, accumulators) = (self.present, core::mem::take(&mut self.accumulators));
         *self = Pane { present, accumulators, ..old };
+        self.recount();
     }
 
     /// The fields that have a value, in the order of the field table.

@@ -5,8 +5,7 @@ use crate::load::{Load, ns_per_record};
 use crate::pipeline;
 use crate::process::figure;
 
-const COUNTS: [(&str, usize); 6] =
-    [("100", 100), ("1k", 1_000), ("10k", 10_000), ("20k", 20_000), ("30k", 30_000), ("50k", 50_000)];
+const COUNTS: [(&str, usize); 4] = [("100", 100), ("1k", 1_000), ("10k", 10_000), ("50k", 50_000)];
 /// At least four windows of every device.
 const WINDOWS: u64 = 4;
 const RECORDS_PER_WINDOW: u64 = 100;

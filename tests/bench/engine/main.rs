@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+mod all_aggregates;
 mod devices;
 mod load;
 mod memory;
@@ -14,8 +15,12 @@ mod pipeline;
 mod process;
 mod tumbling;
 
-const GROUPS: &[(&str, fn())] =
-    &[("tumbling", tumbling::measure), ("devices", devices::measure), ("memory", memory::measure)];
+const GROUPS: &[(&str, fn())] = &[
+    ("tumbling", tumbling::measure),
+    ("all_aggregates", all_aggregates::measure),
+    ("devices", devices::measure),
+    ("memory", memory::measure),
+];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

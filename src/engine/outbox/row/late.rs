@@ -44,12 +44,28 @@ pub struct LateRow<'a> {
 /// Values by field, still in stored form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RawValues<'a> {
-    fields: u64,
-    bytes: &'a [u8],
+    numbers: u64,
+    numbers_at: &'a [u8],
+    states: u64,
+    states_at: &'a [u8],
+}
+
+/// What a record had in a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RawValue<'a> {
+    /// A finite number.
+    Number(f64),
+    /// Text, or a bool as a word.
+    State(&'a str),
 }
 
 /// Appends a late record.
-pub fn write_late<'n>(out: &mut Vec<u8>, row: &LateRow<'_>, fields: impl ExactSizeIterator<Item = (&'n str, f64)>) {
+pub fn write_late<'n>(
+    out: &mut Vec<u8>,
+    row: &LateRow<'_>,
+    numbers: impl ExactSizeIterator<Item = (&'n str, f64)>,
+    states: impl ExactSizeIterator<Item = (&'n str, &'n str)>,
+) {
     out.push(TAG_LATE);
     put_str(out, row.stream);
     put_str(out, row.window);
@@ -59,10 +75,15 @@ pub fn write_late<'n>(out: &mut Vec<u8>, row: &LateRow<'_>, fields: impl ExactSi
     out.push(row.reason as u8);
     out.push(flags(row.source, row.quality, false));
     put_u64(out, row.lag.as_millis());
-    put_u64(out, fields.len() as u64);
-    for (name, value) in fields {
+    put_u64(out, numbers.len() as u64);
+    for (name, value) in numbers {
         put_str(out, name);
         put_f64(out, value);
+    }
+    put_u64(out, states.len() as u64);
+    for (name, text) in states {
+        put_str(out, name);
+        put_str(out, text);
     }
 }
 
@@ -76,30 +97,50 @@ pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
     let lag = Span::from_millis(reader.u64()?);
     let (source, quality) = (source_of(flags), quality_of(flags));
     let row = LateRow { stream, window, key, event, received, reason, lag, source, quality };
-    let values = RawValues { fields: reader.u64()?, bytes: reader.rest() };
-    let mut walk = Reader::new(values.bytes);
-    for _ in 0..values.fields {
-        walk.str()?;
-        walk.f64()?;
+    let numbers = reader.u64()?;
+    let numbers_at = reader.rest();
+    for _ in 0..numbers {
+        reader.str()?;
+        reader.f64()?;
     }
-    Ok(Row::Late(row, values))
+    let states = reader.u64()?;
+    let states_at = reader.rest();
+    for _ in 0..states {
+        reader.str()?;
+        reader.str()?;
+    }
+    Ok(Row::Late(row, RawValues { numbers, numbers_at, states, states_at }))
 }
 
 impl<'a> RawValues<'a> {
     /// Number of fields.
     pub fn len(self) -> usize {
-        usize::try_from(self.fields).unwrap_or(usize::MAX)
+        usize::try_from(self.numbers.saturating_add(self.states)).unwrap_or(usize::MAX)
     }
 
     /// True without any field.
     pub fn is_empty(self) -> bool {
-        self.fields == 0
+        self.numbers == 0 && self.states == 0
     }
 
-    /// Each field with its value.
-    pub fn fields(self) -> impl Iterator<Item = (&'a str, f64)> {
-        let mut reader = Reader::new(self.bytes);
-        (0..self.fields).map_while(move |_| Some((reader.str().ok()?, reader.f64().ok()?)))
+    /// Each field with its value: numbers, then states.
+    pub fn fields(self) -> impl Iterator<Item = (&'a str, RawValue<'a>)> {
+        let (mut numbers, mut states) = (Reader::new(self.numbers_at), Reader::new(self.states_at));
+        let numbers =
+            (0..self.numbers).map_while(move |_| Some((numbers.str().ok()?, RawValue::Number(numbers.f64().ok()?))));
+        let states =
+            (0..self.states).map_while(move |_| Some((states.str().ok()?, RawValue::State(states.str().ok()?))));
+        numbers.chain(states)
+    }
+}
+
+impl RawValue<'_> {
+    /// The number, if it is one.
+    pub fn as_number(self) -> Option<f64> {
+        match self {
+            RawValue::Number(value) => Some(value),
+            RawValue::State(_) => None,
+        }
     }
 }
 

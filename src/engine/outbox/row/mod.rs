@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! pane: 0 | stream | window | key | start | size | pane kind | flags | revision |
-//!       watermark? | count | replaced n, starts | aggregates n, tags | fields n, (name, n × f64)
+//!       watermark? | count | replaced n, starts | aggregates n, tags | fields n, (name, n × result)
 //! late: 1 | stream | window | key | event | received | reason | flags | lag |
-//!       fields n, (name, f64)
+//!       fields n, (name, f64) | states n, (name, text)
 //! gap:  2 | first seq | records | oldest ms | newest ms
 //! alarm:3 | at | code | text
 //! ```
@@ -15,14 +15,16 @@
 mod late;
 mod notice;
 mod pane;
+mod results;
 
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, WallTime};
 
-pub use late::{LateReason, LateRow, RawValues, write_late};
+pub use late::{LateReason, LateRow, RawValue, RawValues, write_late};
 pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
-pub use pane::{FieldResults, PaneKind, PaneRow, PaneValues, write_pane};
+pub use pane::{PaneKind, PaneRow, PaneValues, write_pane};
+pub use results::{FieldResults, StoredNumbers, StoredResult, StoredValue};
 
 /// Any row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +48,7 @@ const FLAG_RECEIVE_TIME: u8 = 1;
 const FLAG_PARTIAL: u8 = 2;
 const FLAG_UNSYNCED: u8 = 4;
 const FLAG_SUSPECT: u8 = 8;
+const FLAG_APPROXIMATE: u8 = 16;
 
 /// Reads any row.
 ///

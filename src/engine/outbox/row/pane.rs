@@ -1,8 +1,9 @@
 //! One emission of one window.
 
-use super::{FLAG_PARTIAL, Row, TAG_PANE, flags, quality_of, source_of};
-use crate::engine::aggregate::Kind;
-use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_str, put_time, put_u64};
+use super::results::{FieldResults, write_approximate, write_result};
+use super::{FLAG_APPROXIMATE, FLAG_PARTIAL, Row, TAG_PANE, flags, quality_of, source_of};
+use crate::engine::aggregate::{Finished, Kind};
+use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, Span};
 
@@ -56,13 +57,14 @@ pub struct PaneValues<'a> {
     replaced: u64,
     replaces: &'a [u8],
     kinds: &'a [u8],
+    approximate: bool,
     fields: u64,
     bytes: &'a [u8],
 }
 
-/// Appends a pane. `values`: one `f64` per field and aggregate, NaN where there
-/// is no result.
-pub fn write_pane<'n, V: Iterator<Item = f64>>(
+/// Appends a pane. `fields`: one result per field and aggregate, and whether it is
+/// approximate.
+pub fn write_pane<'n, V: Iterator<Item = (Finished<'n>, bool)>>(
     out: &mut Vec<u8>,
     row: &PaneRow<'_>,
     replaces: &[EventTime],
@@ -77,6 +79,7 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
     put_i64(out, row.start.as_millis());
     put_u64(out, row.start.lag_behind(row.end).as_millis());
     out.push(row.pane as u8);
+    let flags_at = out.len();
     out.push(flags(row.source, row.quality, row.partial));
     put_u64(out, u64::from(row.revision));
     put_time(out, row.watermark);
@@ -90,8 +93,12 @@ pub fn write_pane<'n, V: Iterator<Item = f64>>(
     put_u64(out, u64::from(field_count));
     for (name, values) in fields {
         put_str(out, name);
-        for value in values {
-            put_f64(out, value);
+        for (result, approximate) in values {
+            if approximate {
+                out[flags_at] |= FLAG_APPROXIMATE;
+                write_approximate(out);
+            }
+            write_result(out, &result);
         }
     }
 }
@@ -123,14 +130,15 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
         reader.i64()?;
     }
     let kinds = reader.bytes()?;
-    let values = PaneValues { replaced, replaces: starts, kinds, fields: reader.u64()?, bytes: reader.rest() };
+    let approximate = flags & FLAG_APPROXIMATE != 0;
+    let fields = reader.u64()?;
+    let bytes = reader.rest();
+    let values = PaneValues { replaced, replaces: starts, kinds, approximate, fields, bytes };
     // Walk once, so that holding the row is the proof that it can be read.
     let mut walk = Reader::new(values.bytes);
     for _ in 0..values.fields {
         walk.str()?;
-        for _ in kinds {
-            walk.f64()?;
-        }
+        FieldResults::read(kinds, &mut walk)?;
     }
     if kinds.iter().any(|tag| Kind::from_tag(*tag).is_none()) {
         return Err(Damaged);
@@ -144,6 +152,11 @@ impl<'a> PaneValues<'a> {
         usize::try_from(self.fields).unwrap_or(usize::MAX)
     }
 
+    /// True when a result is not what its aggregate promises.
+    pub fn is_approximate(self) -> bool {
+        self.approximate
+    }
+
     /// True without any field.
     pub fn is_empty(self) -> bool {
         self.fields == 0
@@ -155,42 +168,13 @@ impl<'a> PaneValues<'a> {
         (0..self.replaced).map_while(move |_| reader.i64().ok().map(EventTime::from_millis))
     }
 
-    /// Each field with its results; `None` where there is none.
+    /// Each field with its results.
     pub fn fields(self) -> impl Iterator<Item = (&'a str, FieldResults<'a>)> {
         let mut reader = Reader::new(self.bytes);
         (0..self.fields).map_while(move |_| {
             let name = reader.str().ok()?;
-            let results = FieldResults { kinds: self.kinds, reader };
-            for _ in self.kinds {
-                reader.f64().ok()?;
-            }
-            Some((name, results))
+            Some((name, FieldResults::read(self.kinds, &mut reader).ok()?))
         })
-    }
-}
-
-/// The results of one field, by aggregate.
-#[derive(Clone, Debug)]
-pub struct FieldResults<'a> {
-    kinds: &'a [u8],
-    reader: Reader<'a>,
-}
-
-impl ExactSizeIterator for FieldResults<'_> {}
-
-impl Iterator for FieldResults<'_> {
-    type Item = (Kind, Option<f64>);
-
-    fn next(&mut self) -> Option<(Kind, Option<f64>)> {
-        let (tag, rest) = self.kinds.split_first()?;
-        self.kinds = rest;
-        let kind = Kind::from_tag(*tag).expect("checked when the row was read");
-        let value = self.reader.f64().expect("checked when the row was read");
-        Some((kind, value.is_finite().then_some(value)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.kinds.len(), Some(self.kinds.len()))
     }
 }
 

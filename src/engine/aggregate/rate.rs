@@ -1,0 +1,63 @@
+//! `rate`: the increase of a counter per second, between the first reading and the last.
+//! None for readings of a single time. Resets, order and bounds as in `increase.rs`.
+
+use serde_json::Value;
+
+use super::increase::Counter;
+use super::points::{Course, Points, ordered};
+use super::published::{Malformed, Published};
+use super::{Aggregate, Finish, Finished};
+use crate::engine::wire::{Damaged, Reader};
+use crate::model::time::EventTime;
+
+/// The readings of a counter.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rate {
+    points: Points<Counter>,
+}
+
+impl Aggregate for Rate {
+    fn add(&mut self, value: f64, at: EventTime) {
+        self.add_within(value, at, usize::MAX);
+    }
+
+    fn add_within(&mut self, value: f64, at: EventTime, room: usize) {
+        self.points.add(at, ordered(value), room, i64::max);
+    }
+
+    fn merge(&mut self, other: &Rate) {
+        self.points.merge(&other.points);
+    }
+
+    fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
+        let Some(counter) = self.points.course(i64::max) else { return Finished::Absent };
+        match counter.span().map(|(from, to)| from.lag_behind(to).as_millis()) {
+            None | Some(0) => Finished::None,
+            Some(millis) => Finished::number(counter.risen() / (millis as f64 / 1_000.0)),
+        }
+    }
+
+    fn is_approximate(&self) -> bool {
+        self.points.left_out()
+    }
+
+    fn held(&self) -> usize {
+        self.points.held()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.points.write(out);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Rate, Damaged> {
+        Ok(Rate { points: Points::read(reader)? })
+    }
+
+    fn publish(&self) -> Published {
+        Published::Null
+    }
+
+    fn from_published(_published: &Value) -> Result<Rate, Malformed> {
+        Err(Malformed)
+    }
+}
