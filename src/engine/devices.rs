@@ -28,6 +28,16 @@ pub(super) enum SlotKind {
     Stream,
 }
 
+/// Persisted bytes of a device beside its name, and of what `adaptive` measures of it:
+/// no device takes more.
+const DEVICE_COST: usize = 64;
+const LATENESS_COST: usize = 430;
+
+/// What a device, or a group, takes of a snapshot without its windows.
+pub(super) const fn cost_of(name_bytes: usize, adaptive: bool) -> usize {
+    DEVICE_COST + name_bytes + if adaptive { LATENESS_COST } else { 0 }
+}
+
 /// The key of windows over all devices of a stream.
 pub(super) const WHOLE_STREAM: &str = "*";
 

@@ -25,6 +25,8 @@ pub(super) struct Emit<'a> {
     pub partial_before: Option<EventTime>,
     /// What all open panes take of a snapshot; see `limits::OPEN_COST_MAX`.
     pub open_cost: &'a mut usize,
+    /// What all devices take of it; see `limits::DEVICES_COST_MAX`.
+    pub device_cost: &'a mut usize,
     /// See `Canary::RepeatRevisions`.
     pub repeat_revisions: bool,
 }

@@ -87,6 +87,7 @@ impl Engine {
                 uplink_up: false,
                 partial_before: None,
                 open_cost: &mut self.open_cost,
+                device_cost: &mut self.device_cost,
                 repeat_revisions: false,
             };
             if let Some(wanted) = wanted {
@@ -116,10 +117,12 @@ impl Engine {
             uplink_up: false,
             partial_before: None,
             open_cost: &mut self.open_cost,
+            device_cost: &mut self.device_cost,
             repeat_revisions: false,
         };
         for stream in &mut self.streams {
             *out.open_cost += rearm(stream);
+            *out.device_cost += stream.device_cost();
             fire_overtaken(&mut out, stream);
             drop_passed_fences(stream);
             changed |= !stream.is_committed();

@@ -5,10 +5,11 @@
 //! was before the record; then the watermark moves, and what it passes fires.
 
 use crate::model::ids::{DeviceId, FieldIx};
+use crate::model::limits::DEVICES_COST_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, Span};
 
-use super::devices::DeviceTable;
+use super::devices::{self, DeviceTable};
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
@@ -193,10 +194,14 @@ impl Stream {
         if known.is_none() && self.devices.device_count() >= self.spec.devices_max {
             return Err(RejectReason::TooManyDevices);
         }
-        let group = if self.has_groups { Some(self.group_slot(record.group)?) } else { None };
+        let group = if self.has_groups { Some(self.group_slot(out, record.group)?) } else { None };
         let slot = match known {
             Some(slot) => slot,
-            None => self.devices.add(&DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?),
+            None => {
+                let name = DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?;
+                self.take_room(out.device_cost, &name).ok_or(RejectReason::TooManyDevices)?;
+                self.devices.add(&name)
+            }
         };
         if let Some(group) = group
             && self.devices.get(slot).group != Some(group)
@@ -204,6 +209,22 @@ impl Stream {
             self.move_to_group(out, slot, group);
         }
         Ok(slot)
+    }
+
+    /// Charges a new device or group; `None` when there is no room for it.
+    pub(super) fn take_room(&self, device_cost: &mut usize, name: &DeviceId) -> Option<()> {
+        let cost = *device_cost + devices::cost_of(name.as_str().len(), self.measures_each_device());
+        (cost <= DEVICES_COST_MAX).then(|| *device_cost = cost)
+    }
+
+    /// What its devices and groups take of a snapshot, without their windows.
+    pub(super) fn device_cost(&self) -> usize {
+        let adaptive = self.measures_each_device();
+        self.devices.slots().map(|(_, name, _)| devices::cost_of(name.len(), adaptive)).sum()
+    }
+
+    fn measures_each_device(&self) -> bool {
+        matches!(self.spec.watermark.strategy, Strategy::Adaptive { .. })
     }
 
     /// The end of a bounded input: every open window fires.

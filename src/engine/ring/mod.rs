@@ -29,16 +29,28 @@ use part::{Header, PAYLOAD_BYTES_MAX};
 use slots::{Set, SlotError, SlotKind, Slots};
 
 use crate::engine::store::{Loaded, Store, StoreError, WriteState};
-use crate::model::limits::PAGE_SLOTS_MAX;
+use crate::model::limits::{self, PAGE_SLOTS_MAX};
 
-/// Snapshot slots in one set: 11.7 MiB of packed state. The bound comes from
-/// sled, whose list of slot names must stay within one page of 16 KiB (2,512
-/// names of at most 6 bytes as stored).
-pub const SNAPSHOT_SLOTS_MAX: usize = 1_000;
+/// Snapshot slots in one set: room for a state of [`STATE_BYTES_MAX`] that nothing
+/// can compress. (sled's list of slot names must stay within one page of 64 KiB: some
+/// 10,000 names of at most 6 bytes as stored.)
+pub const SNAPSHOT_SLOTS_MAX: usize = 1_400;
 
 /// Bytes of a page or snapshot before packing. What unpacks to more is taken
-/// for damaged, so that a few stored bytes cannot claim the board's memory.
+/// for damaged, so that a few stored bytes cannot claim the board's memory. What the
+/// engine may hold is below it: see `limits::STATE_COST_MAX`.
 pub const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A compressor that finds nothing to compress adds less than this to each MiB (zstd:
+/// 3 bytes for each block of 128 KiB, and a header).
+const PACKING_OVERHEAD_PER_MIB: usize = 4 * 1024;
+
+const _: () = assert!(limits::STATE_COST_MAX <= STATE_BYTES_MAX, "what the engine may hold is a state");
+const _: () = assert!(
+    STATE_BYTES_MAX + STATE_BYTES_MAX / (1024 * 1024) * PACKING_OVERHEAD_PER_MIB
+        <= SNAPSHOT_SLOTS_MAX * PAYLOAD_BYTES_MAX,
+    "every state fits the slots of a snapshot"
+);
 
 /// How values are compressed. The engine knows no compressor; the agent does.
 #[derive(Clone, Copy, Debug)]
