@@ -107,7 +107,7 @@ pub const PAGE_SLOTS_MAX: usize = 256;
 /// Bytes of one configuration document.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// The least and the most that the outbox may be given. It lies in memory and in
-/// every snapshot, which has room for 11 MiB after compression.
+/// every snapshot: see `STATE_COST_MAX`.
 pub const OUTBOX_BYTES: core::ops::RangeInclusive<usize> = 64 * 1024..=8 * 1024 * 1024;
 /// Bytes of an MQTT client id, of a topic prefix, of a host name.
 pub const MQTT_NAME_BYTES: usize = 128;

@@ -21,11 +21,7 @@ fn holds(case: &Case) -> Result<(), String> {
         }
     }
     let run = Run::of(case);
-    let status = run.driver.status(tidegate::model::time::Now {
-        proc: tidegate::model::time::ProcTime::from_millis(u64::MAX / 2),
-        wall: tidegate::model::time::WallTime::from_millis(0),
-        quality: tidegate::model::time::ClockQuality::Synced,
-    });
+    let status = run.status();
     let stream = &status.streams[0];
     if !status.balanced || stream.ledger.received != case.messages.len() as u64 {
         return Err(format!("{} messages, {:?}", case.messages.len(), stream.ledger));

@@ -14,6 +14,8 @@ pub(crate) struct Case {
     pub(crate) config: String,
     /// In order of arrival.
     pub(crate) messages: Vec<Message>,
+    /// When the input ends, at or after the last arrival.
+    pub(crate) end: u64,
     /// For what a law draws beside the case.
     pub(crate) seed: u64,
 }
@@ -53,7 +55,8 @@ pub(crate) fn case(random: &mut Rng, wishes: Wishes) -> Case {
     let config = config(seed, wishes, disorder);
     let in_bound = matches!(wishes, Wishes::InBound | Wishes::Sessions);
     let messages = if in_bound { within(seed, disorder) } else { anyhow(seed) };
-    Case { config, messages, seed }
+    let last = messages.last().map_or(0, |message| message.arrival);
+    Case { config, messages, end: last + Rng::fork(seed, 4).below(6_000), seed }
 }
 
 /// The text of a configuration with one stream, `s`.

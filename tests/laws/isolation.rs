@@ -17,7 +17,6 @@ fn holds(case: &Case) -> Result<(), String> {
     for device in 0..5 {
         let mut alone = case.clone();
         alone.messages.retain(|message| message.device == device);
-        // The end of the input is the same for all.
         let alone = Run::of(&alone);
         let name = format!("device{device}");
         let of = |run: &Run| -> Vec<Value> {
@@ -30,10 +29,9 @@ fn holds(case: &Case) -> Result<(), String> {
             rows.map(numbered).collect()
         };
         let (together, alone) = (of(&together), of(&alone));
-        let shared = together.len().min(alone.len());
-        if together[..shared] != alone[..shared] {
-            let at = (0..shared).find(|at| together[*at] != alone[*at]).unwrap();
-            return Err(format!("{name}, among others and alone:\n{}\n{}", together[at], alone[at]));
+        if together != alone {
+            let at = together.iter().zip(&alone).take_while(|(one, other)| one == other).count();
+            return Err(format!("{name}, among others and alone:\n{:?}\n{:?}", together.get(at), alone.get(at)));
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ use tidegate::engine::encode::record_json;
 use tidegate::engine::memory_store::{MemoryStore, memory_store};
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::spec::PipelineSpec;
+use tidegate::engine::status::Status;
 use tidegate::engine::step::{self, Event};
 use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
@@ -44,8 +45,13 @@ impl Run {
         for message in &case.messages {
             run.take(message);
         }
+        run.sleep_until(case.end);
         run.finish();
         run
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.driver.status(now(self.last))
     }
 
     fn connect(&mut self) {

@@ -89,6 +89,17 @@ impl Load {
         }
     }
 
+    /// Nobody sends any more: time goes on from deadline to deadline until all are idle.
+    pub(crate) fn fall_silent(&mut self) -> Duration {
+        self.commit();
+        let before = cpu_time();
+        while let Some(deadline) = self.engine.next_deadline() {
+            self.millis = deadline.as_millis();
+            self.engine.handle(now(self.millis), Event::Tick);
+        }
+        cpu_time().saturating_sub(before)
+    }
+
     fn commit(&mut self) {
         let now = now(self.millis);
         let step = self.engine.step(now, std::mem::take(&mut self.page));

@@ -8,6 +8,7 @@
 
 mod all_aggregates;
 mod devices;
+mod idle;
 mod load;
 mod memory;
 mod pipeline;
@@ -19,6 +20,7 @@ const GROUPS: &[(&str, fn())] = &[
     ("tumbling", tumbling::measure),
     ("all_aggregates", all_aggregates::measure),
     ("devices", devices::measure),
+    ("idle", idle::measure),
     ("memory", memory::measure),
 ];
 
