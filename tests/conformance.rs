@@ -154,7 +154,7 @@ fn pipeline(config: &Value, all_idle: AllIdle) -> Result<PipelineSpec, Verdict> 
         Some("sliding") => {
             WindowKind::Sliding { size: span(&window["size_ms"]), slide: span(&window["slide_ms"]), offset_ms }
         }
-        Some("session") => WindowKind::Session { gap: span(&window["gap_ms"]) },
+        Some("session") => WindowKind::Session { gap: span(&window["gap_ms"]), max_length: None },
         _ => return Err(unsupported(&window["type"])),
     };
     let name = |text: &str| Name::new(text).unwrap();
@@ -277,7 +277,9 @@ impl Run<'_> {
                     fields
                 }
                 Row::Late(late, values) => late_fields(&late, values),
-                Row::Gap(_) | Row::Alarm(_) => panic!("the corpus makes neither gaps nor alarms"),
+                Row::Gap(_) | Row::Alarm(_) | Row::Join(..) | Row::Pair(_) | Row::Record(..) => {
+                    panic!("the corpus makes panes and late records alone")
+                }
             };
             fields.insert("step".into(), step.into());
             fields.insert("at_ms".into(), now.wall.as_millis().into());

@@ -21,7 +21,7 @@ use super::broker_url::BrokerUrl;
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Receives what a gateway publishes and writes the end state: one JSON object
-/// per line, panes by id, then deltas, late records, gaps and alarms.
+/// per line, panes by id, then deltas, readings, late records, gaps and alarms.
 ///
 /// Ends after --until-idle or --records, or at SIGINT or SIGTERM; the file is
 /// written then, whole or not at all. Exit code 1 when the contract was broken:

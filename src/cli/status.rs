@@ -101,6 +101,10 @@ fn summary(document: &Value) -> String {
             ledger["rejected"]
         );
     }
+    for join in document["engine"]["joins"].as_array().into_iter().flatten() {
+        let made = if join["kind"] == "window" { &join["ledger"]["joined"] } else { &join["pairs"] };
+        let _ = writeln!(out, "join {}: {made} joined", text(&join["name"]));
+    }
     for lane in document["engine"]["outbox"]["lanes"].as_array().into_iter().flatten() {
         let _ = writeln!(
             out,
@@ -129,6 +133,8 @@ mod tests {
             "engine": {
                 "streams": [{"name": "climate", "devices": 3, "open_windows": 4,
                     "ledger": {"received": 10, "accepted": 9, "rejected": 1}}],
+                "joins": [{"kind": "window", "name": "w", "ledger": {"joined": 5}},
+                    {"kind": "interval", "name": "i", "pairs": 6}],
                 "outbox": {"lanes": [{"lane": "live", "queued": 7, "acked": 5, "held": 2, "evicted": 0}]},
             },
         });
@@ -139,6 +145,8 @@ mod tests {
              devices: connected, 1 connections so far\n\
              uplink: not connected, 0 connections so far\n\
              stream climate: 3 devices, 4 open windows, received 10, accepted 9, rejected 1\n\
+             join w: 5 joined\n\
+             join i: 6 joined\n\
              outbox live: queued 7, acked 5, held 2, evicted 0\n"
         );
         assert_eq!(summary(&serde_json::json!({"error": "no"})), "the agent refuses: no\n");

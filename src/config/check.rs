@@ -11,8 +11,11 @@
 
 mod aggregates;
 mod broker;
+mod dedup;
 mod fields;
+mod join;
 pub mod keys;
+mod records;
 mod scalar;
 mod stream;
 mod table;
@@ -165,6 +168,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
     let streams = stream::check_all(root, report);
+    let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
         Some(PipelineSpec {
             gateway: id?,
@@ -172,6 +176,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
             encoding: encoding?,
             outbox_bytes_max: outbox_bytes_max?,
             streams: streams?,
+            joins: joins?,
             commit: commit?,
         })
     };

@@ -5,43 +5,47 @@
 //! is in several sliding windows is `open` until the first of those that the
 //! watermark had not passed fires.
 
+mod session;
+
 use crate::model::limits::{GROWTH_COST_MAX, OPEN_COST_MAX, OPEN_WINDOWS_MAX};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Span};
 
 use super::aggregate::Aggregates;
-use super::devices::Device;
 use super::emit::{Emit, emit_late, emit_pane};
-use super::fire::{due_of, keep_buffer};
+use super::fire::due_of;
 use super::outbox::row::{LateReason, PaneKind};
-use super::spec::{LatePolicy, WindowKind, WindowSpec};
+use super::spec::{LatePolicy, LateUpdates, WindowKind};
 use super::states::StateTable;
 use super::stream::Stream;
 use super::watermark::Watermark;
 use super::window::pane::{Pane, Room};
-use super::window::{Interval, session, sliding, tumbling};
+use super::window::{Interval, sliding, tumbling};
 
-/// What became of a record in one window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
-    /// In a window that has yet to fire.
-    Open,
-    /// In a window that had fired, and has fired again.
-    LateUpdate,
+/// What became of a record in one window. In ascending order: of several windows the
+/// best outcome counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Outcome {
     /// The window has expired.
     Expired,
-    /// There would be too many open windows.
-    NoRoom,
+    /// The window has expired, and a delta of it has taken the record.
+    Backfilled,
     /// The window is shut: its id was used under another definition.
     Redefined,
+    /// There would be too many open windows.
+    NoRoom,
+    /// In a window that had fired: it fires again, now or with others.
+    LateUpdate,
+    /// In a window that has yet to fire.
+    Open,
 }
 
 /// What an addition needs to know.
-struct Addition<'r> {
-    slot: u32,
-    window: usize,
-    record: &'r Record<'r>,
-    watermark: Watermark,
+pub(super) struct Addition<'r> {
+    pub slot: u32,
+    pub window: usize,
+    pub record: &'r Record<'r>,
+    pub watermark: Watermark,
 }
 
 impl Stream {
@@ -63,11 +67,17 @@ impl Stream {
                 let outcome = self.add_to_pane(out, &addition, interval, true);
                 self.settle(out, &addition, outcome);
             }
+            WindowKind::Calendar { .. } => {
+                let interval = self.newest_that_holds(slot, window, record.at);
+                let interval = interval.unwrap_or_else(|| self.calendar(window).assign(record.at));
+                let outcome = self.add_to_pane(out, &addition, interval, true);
+                self.settle(out, &addition, outcome);
+            }
             WindowKind::Sliding { size, slide, offset_ms } => {
                 self.add_to_sliding(out, &addition, sliding::covering(record.at, size, slide, offset_ms));
             }
-            WindowKind::Session { gap } => {
-                let outcome = self.add_to_session(out, &addition, gap);
+            WindowKind::Session { gap, max_length } => {
+                let outcome = self.add_to_session(out, &addition, gap, max_length);
                 self.settle(out, &addition, outcome);
             }
         }
@@ -90,16 +100,9 @@ impl Stream {
         for interval in covering {
             let settles = Some(interval) == first_to_fire;
             let outcome = self.add_to_pane(out, addition, interval, settles);
-            best = match (best, outcome) {
-                (_, Outcome::Open) if settles => Some(Outcome::Open),
-                (Some(Outcome::Open), _) => Some(Outcome::Open),
-                (_, Outcome::LateUpdate) | (Some(Outcome::LateUpdate), _) => Some(Outcome::LateUpdate),
-                (_, Outcome::NoRoom) | (Some(Outcome::NoRoom), _) => Some(Outcome::NoRoom),
-                (_, Outcome::Redefined) | (Some(Outcome::Redefined), _) => Some(Outcome::Redefined),
-                (best, Outcome::Expired) => best.or(Some(Outcome::Expired)),
-                // In a later window, but not in the one that fires first: no room there.
-                (best, Outcome::Open) => best.or(Some(Outcome::NoRoom)),
-            };
+            // In a later window, but not in the one that fires first: no room there.
+            let counts = if outcome == Outcome::Open && !settles { Outcome::NoRoom } else { outcome };
+            best = best.max(Some(counts));
         }
         if let Some(best) = best {
             self.settle(out, addition, best);
@@ -124,6 +127,7 @@ impl Stream {
         match outcome {
             Outcome::Open => books.open += 1,
             Outcome::LateUpdate => books.late_update += 1,
+            Outcome::Backfilled => books.backfilled += 1,
             Outcome::Expired => self.too_late(out, window, record, watermark, LateReason::Late),
             Outcome::NoRoom => self.too_late(out, window, record, watermark, LateReason::TooManyWindows),
             Outcome::Redefined => self.too_late(out, window, record, watermark, LateReason::Redefined),
@@ -141,102 +145,75 @@ impl Stream {
     ) -> Outcome {
         let spec = &self.spec.windows[addition.window];
         if addition.watermark.has_expired(interval.end, spec.lateness) {
-            return Outcome::Expired;
+            return self.add_beyond_lateness(out, addition, interval);
         }
-        let tag = window_tag(addition.window);
-        let device = self.devices.get_mut(addition.slot);
-        let index = match device.pane_position(tag, interval.start) {
+        let index = match self.devices.get(addition.slot).pane_position(window_tag(addition.window), interval.start) {
             Ok(index) => index,
-            Err(_) if self.fences.stops(&spec.name, addition.slot, interval.start) => return Outcome::Redefined,
-            Err(_) if !has_room(out, device, addition.record, spec) => return Outcome::NoRoom,
-            Err(index) => {
-                let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
-                let buffer = self.spare.pop().unwrap_or_default();
-                let pane = Pane::open(tag, interval, partial, buffer);
-                *out.open_cost += pane.cost(&spec.aggregates);
-                device.insert_pane(index, pane);
-                self.open_panes += 1;
-                index
-            }
+            Err(index) => match self.open_pane(out, addition, interval, index) {
+                Ok(()) => index,
+                Err(refused) => return refused,
+            },
         };
-        let pane = &mut device.panes[index];
+        let spec = &self.spec.windows[addition.window];
+        let pane = &mut self.devices.get_mut(addition.slot).panes[index];
         self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates, self.fields.states());
         let late = addition.watermark.has_passed(interval.end);
         pane.fired |= late;
         pane.unsettled += u64::from(settles && !late);
-        let due = due_of(pane, spec);
+        let (due, early) = (due_of(pane, spec), spec.early);
         self.due_no_later_than(addition.slot, due);
         if late {
-            self.emit_late_update(out, addition, index);
+            self.update(out, addition, index);
             return Outcome::LateUpdate;
+        }
+        if let Some(every) = early {
+            self.show_by(addition.slot, index, out.now.proc + every);
         }
         Outcome::Open
     }
 
-    /// Lateness is judged on the merged session: a record that would be late alone
-    /// is kept if it touches a live one.
-    fn add_to_session(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, gap: Span) -> Outcome {
+    /// Opens the window of `interval` at place `index` of the device's panes.
+    fn open_pane(
+        &mut self,
+        out: &mut Emit<'_>,
+        addition: &Addition<'_>,
+        interval: Interval,
+        index: usize,
+    ) -> Result<(), Outcome> {
         let spec = &self.spec.windows[addition.window];
-        let tag = window_tag(addition.window);
-        let alone = session::alone(addition.record.at, gap);
-        let device = self.devices.get_mut(addition.slot);
-        let first_of_kind = device.panes.partition_point(|pane| pane.window < tag);
-        let past_of_kind = device.panes.partition_point(|pane| pane.window <= tag);
-        let (touched, merged) = session::merge(&device.panes[first_of_kind..past_of_kind], alone);
-        let watermark = addition.watermark;
-        if watermark.has_expired(merged.end, spec.lateness) {
-            return Outcome::Expired;
+        if self.fences.stops(&spec.name, addition.slot, interval.start) {
+            return Err(Outcome::Redefined);
         }
-        if touched.is_empty() {
-            if self.fences.stops(&spec.name, addition.slot, merged.start) {
-                return Outcome::Redefined;
-            }
-            if !has_room(out, device, addition.record, spec) {
-                return Outcome::NoRoom;
-            }
+        let cost = Pane::cost_of(addition.record, &spec.aggregates);
+        if self.devices.get(addition.slot).panes.len() >= OPEN_WINDOWS_MAX || !self.has_room(out, cost) {
+            return Err(Outcome::NoRoom);
         }
-        let first = first_of_kind + touched.start;
-        let mut pane = if touched.is_empty() {
-            let partial = out.partial_before.is_some_and(|lost| merged.start < lost);
-            Pane::open(tag, merged, partial, self.spare.pop().unwrap_or_default())
-        } else {
-            // Nearly always the one session that goes on: nothing is copied.
-            device.panes.remove(first)
-        };
-        let mut cost_before = if touched.is_empty() { 0 } else { pane.cost(&spec.aggregates) };
-        self.open_panes += usize::from(touched.is_empty());
-        if pane.start != merged.start {
-            self.changes.removed.push((addition.slot, tag, pane.start));
-            pane.begin_at(merged.start);
+        let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
+        let buffer = self.spare.pop().unwrap_or_default();
+        let pane = Pane::open(window_tag(addition.window), interval, partial, buffer);
+        // Without fields: those are counted as they come.
+        *out.open_cost += pane.cost(&self.spec.windows[addition.window].aggregates);
+        self.devices.get_mut(addition.slot).insert_pane(index, pane);
+        self.open_panes += 1;
+        Ok(())
+    }
+
+    /// Whether `cost` more may be held. Pending deltas are emitted when that helps.
+    pub(super) fn has_room(&mut self, out: &mut Emit<'_>, cost: usize) -> bool {
+        if *out.open_cost + cost <= OPEN_COST_MAX {
+            return true;
         }
-        for _ in 1..touched.len() {
-            let other = device.panes.remove(first);
-            cost_before += other.cost(&spec.aggregates);
-            self.open_panes -= 1;
-            self.changes.removed.push((addition.slot, tag, other.start));
-            pane.merge(&other, &spec.aggregates);
-            keep_buffer(&mut self.spare, other.accumulators);
+        self.emit_all_deltas(out);
+        *out.open_cost + cost <= OPEN_COST_MAX
+    }
+
+    /// A window that had fired has changed: it is emitted again, at once or with what
+    /// else will come.
+    fn update(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, index: usize) {
+        match self.spec.windows[addition.window].late_updates {
+            LateUpdates::Each => self.emit_late_update(out, addition, index),
+            LateUpdates::Every(every) => self.show_by(addition.slot, index, out.now.proc + every),
         }
-        pane.end = merged.end;
-        *out.open_cost += pane.cost(&spec.aggregates);
-        *out.open_cost -= cost_before;
-        self.ledger.fields_left_out += take_in(out, &mut pane, addition.record, &spec.aggregates, self.fields.states());
-        let late = watermark.has_passed(merged.end);
-        // What was still open is published by the firing that follows.
-        let settled = if late { core::mem::take(&mut pane.unsettled) } else { 0 };
-        pane.fired = late;
-        pane.unsettled += u64::from(!late);
-        let due = due_of(&pane, spec);
-        device.insert_pane(first, pane);
-        let books = &mut self.windows[addition.window];
-        books.open -= settled;
-        books.late_update += settled;
-        self.recompute_due(addition.slot, due);
-        if late {
-            self.emit_late_update(out, addition, first);
-            return Outcome::LateUpdate;
-        }
-        Outcome::Open
     }
 
     fn emit_late_update(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, index: usize) {
@@ -264,16 +241,10 @@ impl Stream {
     }
 }
 
-/// Whether another pane may be opened for the record.
-fn has_room(out: &Emit<'_>, device: &Device, record: &Record<'_>, spec: &WindowSpec) -> bool {
-    let cost = Pane::cost_of(record, &spec.aggregates);
-    device.panes.len() < OPEN_WINDOWS_MAX && *out.open_cost + cost <= OPEN_COST_MAX
-}
-
 /// Adds the record; without fields that are new to the pane when there is no room for
 /// more. Returns the number of those.
 #[inline]
-fn take_in(
+pub(super) fn take_in(
     out: &mut Emit<'_>,
     pane: &mut Pane,
     record: &Record<'_>,
@@ -309,6 +280,6 @@ fn take_in_within(
     left_out
 }
 
-fn window_tag(window: usize) -> u8 {
+pub(super) fn window_tag(window: usize) -> u8 {
     u8::try_from(window).expect("limits::WINDOWS_MAX fits a byte")
 }

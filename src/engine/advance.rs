@@ -111,12 +111,6 @@ impl Stream {
         }
     }
 
-    /// Strategy `processing`.
-    #[inline]
-    pub(super) fn follows_clock(&self) -> bool {
-        matches!(self.spec.watermark.strategy, Strategy::Processing { .. })
-    }
-
     /// Strategy `processing`: the watermark follows the gateway's clock. It stands still
     /// while that is not to be trusted.
     pub(super) fn follow_clock(&mut self, out: &mut Emit<'_>) {
@@ -128,12 +122,13 @@ impl Stream {
         }
     }
 
-    /// Strategy `processing`: when the clock will have reached the next pane that is
-    /// due, if it goes on as it did at `now`.
-    pub(super) fn clock_deadline(&self, now: Now) -> Option<ProcTime> {
+    /// Strategy `processing`: when the clock will have reached the next pane or reading
+    /// that is due, or what else is (`also`), if it goes on as it did at `now`.
+    pub(super) fn clock_deadline(&self, now: Now, also: Option<EventTime>) -> Option<ProcTime> {
         let Strategy::Processing { delay } = self.spec.watermark.strategy else { return None };
-        let (due, _) = *self.common.due.first()?;
-        let due = due + delay + Span::MILLI;
+        let pane = self.common.due.first().map(|(due, _)| *due);
+        let reading = self.ordered.lowest().map(|lowest| lowest.at);
+        let due = pane.into_iter().chain(reading).chain(also).min()? + delay + Span::MILLI;
         (now.quality == ClockQuality::Synced).then(|| now.proc + now.wall.as_event_time().lag_behind(due))
     }
 }

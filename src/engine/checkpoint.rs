@@ -24,6 +24,7 @@ impl Engine {
             && self.outbox.is_committed()
             && self.redelivery.is_committed()
             && self.streams.iter().all(Stream::is_committed)
+            && self.joins.is_committed()
     }
 
     /// What has to be made durable, and what may be done then. Changes nothing:
@@ -38,7 +39,7 @@ impl Engine {
     }
 
     fn write_page(&self, now: Now, out: &mut Vec<u8>) {
-        let live = self.idle_clock.read(now.proc);
+        let clocks = self.idle_clock.clocks(now.proc);
         out.push(STATE_VERSION);
         put_time(out, self.partial_before);
         self.redelivery.write_changes(out);
@@ -48,9 +49,10 @@ impl Engine {
                 out.push(0);
             } else {
                 out.push(1);
-                write_section(out, stream, Extent::Changes, live, &mut |_| ());
+                write_section(out, stream, Extent::Changes, clocks, &mut |_| ());
             }
         }
+        self.joins.write_changes(out, self.idle_clock.read(now.proc));
     }
 
     /// Everything, for a snapshot.
@@ -63,7 +65,7 @@ impl Engine {
     /// The same, in pieces of some `PIECE_BYTES`: the state of many devices is large,
     /// and whoever packs it needs it only once.
     pub fn write_snapshot(&self, now: Now, sink: &mut dyn FnMut(&[u8])) {
-        let live = self.idle_clock.read(now.proc);
+        let clocks = self.idle_clock.clocks(now.proc);
         let mut out = Vec::with_capacity(PIECE_BYTES * 2);
         let mut hand_over = |out: &mut Vec<u8>| {
             if out.len() >= PIECE_BYTES {
@@ -78,8 +80,9 @@ impl Engine {
         put_u64(&mut out, self.streams.len() as u64);
         for stream in &self.streams {
             write_definition(&mut out, stream);
-            write_section(&mut out, stream, Extent::Whole, live, &mut hand_over);
+            write_section(&mut out, stream, Extent::Whole, clocks, &mut hand_over);
         }
+        self.joins.write_all(&mut out, self.idle_clock.read(now.proc));
         if self.streams.iter().any(|stream| !stream.fences.is_empty()) {
             for stream in &self.streams {
                 stream.fences.write(&mut out);
@@ -97,5 +100,6 @@ impl Engine {
         for stream in &mut self.streams {
             stream.mark_committed();
         }
+        self.joins.mark_committed();
     }
 }

@@ -2,13 +2,14 @@
 //! devices and the stream itself where windows or watermarks are theirs.
 
 use core::hash::BuildHasher;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::model::ids::DeviceId;
-use crate::model::time::EventTime;
+use crate::model::limits::DEVICES_MAX;
+use crate::model::time::{EventTime, ProcTime};
 
 use super::names::Names;
 use super::scope::Common;
@@ -26,12 +27,15 @@ pub(super) enum SlotKind {
     Group,
     /// Those of all devices. Its name is [`WHOLE_STREAM`].
     Stream,
+    /// None: the slot is free.
+    Vacant,
 }
 
-/// Persisted bytes of a device beside its name, and of what `adaptive` measures of it:
-/// no device takes more.
-const DEVICE_COST: usize = 64;
+/// Persisted bytes of a device beside its name, of what `adaptive` measures of it, and
+/// of its tombstone: none takes more.
+const DEVICE_COST: usize = 72;
 const LATENESS_COST: usize = 430;
+pub(super) const TOMBSTONE_COST: usize = 72;
 
 /// What a device, or a group, takes of a snapshot without its windows.
 pub(super) const fn cost_of(name_bytes: usize, adaptive: bool) -> usize {
@@ -63,8 +67,12 @@ pub(super) struct Device {
     pub idle: bool,
     /// When its silence makes it idle; `NEVER` when it is, or can not be.
     pub idle_at: LiveTime,
+    /// Its entry among the panes that are shown by the clock; `NEVER` without one.
+    pub shows_at: ProcTime,
     /// The stream's idle timers hold its one entry.
     pub has_timer: bool,
+    /// A device: when its silence ends its state; `NEVER` when it does not.
+    pub expires_at: LiveTime,
     /// Changed since the last commit.
     pub dirty: bool,
     /// The watermark at which the next of its panes fires or expires.
@@ -87,6 +95,12 @@ pub(super) struct DeviceTable {
     groups: BTreeMap<DeviceId, u32>,
     /// The slot of the stream itself.
     whole: Option<u32>,
+    /// Free slots; the lowest is given first, so that a restart changes nothing.
+    vacant: BTreeSet<u32>,
+    /// Slots that were given since the last commit.
+    given: BTreeSet<u32>,
+    /// Slots that were freed since the last commit, and had been given before it.
+    freed: BTreeSet<u32>,
     hasher: FixedState,
 }
 
@@ -100,6 +114,9 @@ impl Default for DeviceTable {
             last: 0,
             groups: BTreeMap::new(),
             whole: None,
+            vacant: BTreeSet::new(),
+            given: BTreeSet::new(),
+            freed: BTreeSet::new(),
             // A fixed seed: nothing iterates the index, and the number of
             // devices is bounded, so that chosen names cannot slow it down much.
             hasher: FixedState::with_seed(0x7469_6465_6761_7465),
@@ -108,7 +125,7 @@ impl Default for DeviceTable {
 }
 
 impl DeviceTable {
-    /// Slots given, to devices, groups and the stream.
+    /// Slots that there are, of devices, groups and the stream, and vacant ones.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -136,7 +153,8 @@ impl DeviceTable {
     #[inline]
     pub(super) fn find_next(&mut self, name: &str) -> Option<u32> {
         let guess = *self.after.get(self.last as usize)?;
-        let found = if self.names.get(guess) == name { guess } else { self.find(name)? };
+        let is_it = self.names.get(guess) == name && self.get(guess).kind == SlotKind::Device;
+        let found = if is_it { guess } else { self.find(name)? };
         self.after[self.last as usize] = found;
         self.last = found;
         Some(found)
@@ -180,25 +198,100 @@ impl DeviceTable {
     }
 
     fn push(&mut self, name: &str, kind: SlotKind) -> u32 {
-        let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
-        self.names.push(name);
-        self.after.push(0);
-        self.slots.push(Device {
-            kind,
-            watermark: Watermark::default(),
-            floor: Watermark::default(),
-            newest: None,
-            group: None,
-            common: None,
-            lateness: None,
-            idle: true,
-            idle_at: LiveTime::NEVER,
-            has_timer: false,
-            dirty: false,
-            due: EventTime::MAX,
-            panes: Vec::new(),
-        });
+        let slot = self.vacant.pop_first().unwrap_or_else(|| self.grow());
+        self.given.insert(slot);
+        self.names.set(slot, name);
+        let device = self.get_mut(slot);
+        // What is in a heap or a list stays there until it is met.
+        let (has_timer, dirty) = (device.has_timer, device.dirty);
+        *device = Device { kind, has_timer, dirty, ..Device::vacant() };
         slot
+    }
+
+    /// A vacant slot more, at the end.
+    fn grow(&mut self) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
+        self.names.push_empty();
+        self.after.push(0);
+        self.slots.push(Device::vacant());
+        slot
+    }
+
+    /// Takes the slot of a device or group back. It has no panes.
+    pub(super) fn free(&mut self, slot: u32) {
+        let name = self.names.get(slot);
+        match self.get(slot).kind {
+            SlotKind::Device => {
+                let hash = self.hasher.hash_one(name);
+                if let Ok(entry) = self.index.find_entry(hash, |found| *found == slot) {
+                    entry.remove();
+                }
+            }
+            SlotKind::Group => _ = self.groups.remove(name),
+            SlotKind::Stream => self.whole = None,
+            SlotKind::Vacant => return,
+        }
+        let device = self.get_mut(slot);
+        // What is in a heap or a list stays there until it is met.
+        let (has_timer, dirty) = (device.has_timer, device.dirty);
+        *device = Device { has_timer, dirty, ..Device::vacant() };
+        self.names.set(slot, "");
+        self.vacant.insert(slot);
+        if !self.given.remove(&slot) {
+            self.freed.insert(slot);
+        }
+    }
+
+    /// As it was persisted: this slot is given. False when it is not vacant, or far
+    /// beyond the others.
+    pub(super) fn restore(&mut self, slot: u32, kind: SlotKind, name: DeviceId) -> bool {
+        let known = match kind {
+            SlotKind::Device => self.find(name.as_str()).is_some(),
+            SlotKind::Group => self.find_group(name.as_str()).is_some(),
+            SlotKind::Stream => self.whole.is_some(),
+            SlotKind::Vacant => true,
+        };
+        if known || slot as usize > 3 * DEVICES_MAX {
+            return false;
+        }
+        while self.slots.len() <= slot as usize {
+            let vacant = self.grow();
+            self.vacant.insert(vacant);
+        }
+        if !self.vacant.contains(&slot) {
+            return false;
+        }
+        // The one that comes next is the one that is asked for.
+        let others = core::mem::replace(&mut self.vacant, BTreeSet::from([slot]));
+        match kind {
+            SlotKind::Device => self.add(&name),
+            SlotKind::Group => self.add_group(name),
+            SlotKind::Stream | SlotKind::Vacant => self.add_whole(),
+        };
+        self.vacant = others;
+        self.vacant.remove(&slot);
+        true
+    }
+
+    /// Slots that were freed since the last commit, and had been given before it.
+    pub(super) fn freed(&self) -> &BTreeSet<u32> {
+        &self.freed
+    }
+
+    /// Slots that were given since the last commit.
+    pub(super) fn given(&self) -> &BTreeSet<u32> {
+        &self.given
+    }
+
+    /// All slots that are not vacant.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = u32> + Clone {
+        self.slots().filter(|(_, _, device)| device.kind != SlotKind::Vacant).map(|(slot, ..)| slot)
+    }
+
+    /// What was given and freed is durable.
+    pub(super) fn mark_committed(&mut self) {
+        self.given.clear();
+        self.freed.clear();
     }
 
     /// The slots of devices, in order of first appearance.
@@ -228,13 +321,33 @@ impl DeviceTable {
         &mut self.slots[slot as usize]
     }
 
-    /// All slots, in order of first appearance.
-    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &str, &Device)> {
+    /// All slots, vacant ones too.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &str, &Device)> + Clone {
         (0_u32..).zip(self.names.iter()).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
     }
 }
 
 impl Device {
+    fn vacant() -> Device {
+        Device {
+            kind: SlotKind::Vacant,
+            watermark: Watermark::default(),
+            floor: Watermark::default(),
+            newest: None,
+            lateness: None,
+            group: None,
+            common: None,
+            idle: true,
+            idle_at: LiveTime::NEVER,
+            shows_at: ProcTime::NEVER,
+            has_timer: false,
+            expires_at: LiveTime::NEVER,
+            dirty: false,
+            due: EventTime::MAX,
+            panes: Vec::new(),
+        }
+    }
+
     /// Room for four at first, and then for half as many again: enough for most, so that
     /// the panes of all devices stay where they were put, one behind the other, and are
     /// fetched ahead; and not more, for this is most of the memory.
@@ -269,7 +382,7 @@ mod tests {
         for number in 0..1_000_u32 {
             let name = DeviceId::new(&format!("device-{number}")).expect("valid");
             assert_eq!(table.find(name.as_str()), None);
-            assert_eq!(table.add(&name), number);
+            assert_eq!(table.add(name), number);
         }
         for number in 0..1_000_u32 {
             assert_eq!(table.find(&format!("device-{number}")), Some(number));
@@ -278,10 +391,39 @@ mod tests {
     }
 
     #[test]
+    fn a_freed_slot_is_given_again_lowest_first_and_a_commit_hears_of_both() {
+        let mut table = DeviceTable::default();
+        let name = |number: u32| DeviceId::new(&format!("d{number}")).expect("valid");
+        for number in 0..5 {
+            table.add(name(number));
+        }
+        table.mark_committed();
+        for slot in [3, 1] {
+            table.free(slot);
+        }
+        assert_eq!((table.find("d3"), table.device_count(), table.len()), (None, 3, 5));
+        assert_eq!((table.add(name(7)), table.find("d7")), (1, Some(1)));
+        table.free(1);
+        assert_eq!((table.add(name(8)), table.add(name(9)), table.add(name(10))), (1, 3, 5));
+        table.free(5);
+        assert!(table.freed().iter().eq(&[1, 3]) && table.given().iter().eq(&[1, 3]));
+        assert!(table.occupied().eq(0..5));
+
+        let mut restored = DeviceTable::default();
+        for (slot, number) in [(4, 4), (1, 8), (0, 0), (3, 9)] {
+            assert!(restored.restore(slot, SlotKind::Device, name(number)));
+        }
+        assert!(!restored.restore(4, SlotKind::Device, name(5)), "it is taken");
+        assert!(!restored.restore(2, SlotKind::Device, name(8)), "it has one");
+        assert_eq!(restored.add(name(11)), 2);
+        assert_eq!((restored.find("d9"), restored.find("d8"), restored.len()), (Some(3), Some(1), 5));
+    }
+
+    #[test]
     fn a_device_a_group_and_the_stream_may_have_one_name() {
         let mut table = DeviceTable::default();
         let name = || DeviceId::new(WHOLE_STREAM).expect("valid");
-        assert_eq!((table.add(&name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
+        assert_eq!((table.add(name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
         assert_eq!((table.find("*"), table.find_group("*"), table.whole()), (Some(0), Some(1), Some(2)));
         assert_eq!((table.len(), table.device_count(), table.group_count()), (3, 1, 1));
     }

@@ -9,7 +9,7 @@
 //! their records go to lane `late` as `redefined`.
 //!
 //! Fences change at a start only, which is followed by a snapshot: pages know
-//! nothing of them. Not covered: a stream that is taken out and put back.
+//! nothing of them, but that those of a slot go when the slot is freed. Not covered: a stream that is taken out and put back.
 
 use std::collections::BTreeMap;
 
@@ -55,6 +55,18 @@ impl Fences {
         self.0
             .iter()
             .any(|fence| fence.window == *window && fence.until.get(&slot).is_some_and(|until| start <= *until))
+    }
+
+    /// The fences of a slot.
+    pub(super) fn of(&self, slot: u32) -> impl Iterator<Item = (&Name, EventTime)> {
+        self.0.iter().filter_map(move |fence| Some((&fence.window, *fence.until.get(&slot)?)))
+    }
+
+    /// The slot is another device's from now on.
+    pub(super) fn forget(&mut self, slot: u32) {
+        for fence in &mut self.0 {
+            fence.until.remove(&slot);
+        }
     }
 
     /// Keeps the fences for which `is_needed` says so.

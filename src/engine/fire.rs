@@ -3,7 +3,9 @@
 use crate::model::time::{EventTime, Span};
 
 use super::emit::{Emit, emit_pane};
+use super::join::Rise;
 use super::outbox::row::PaneKind;
+use super::records::WHOLE;
 use super::spec::{Scope, WindowSpec};
 use super::stream::Stream;
 use super::window::pane::{Accumulators, Pane};
@@ -17,6 +19,10 @@ impl Stream {
     pub(super) fn fire_passed(&mut self, out: &mut Emit<'_>, slot: u32) {
         match self.spec.watermark.scope {
             Scope::Device => {
+                if let Some(taps) = &mut out.taps {
+                    taps.note_rise(Rise::Device(slot));
+                }
+                self.release_passed(out, slot);
                 let device = self.devices.get(slot);
                 if let Some(watermark) = device.watermark.time()
                     && device.due <= watermark
@@ -36,6 +42,10 @@ impl Stream {
     /// What a watermark that several share has passed, in the order in which it is
     /// due. `group`: that of a group; else that of the stream.
     pub(super) fn fire_common(&mut self, out: &mut Emit<'_>, group: Option<u32>) {
+        if let Some(taps) = &mut out.taps {
+            taps.note_rise(group.map_or(Rise::Stream, Rise::Group));
+        }
+        self.release_passed(out, group.unwrap_or(WHOLE));
         while let Some((common, watermark)) = self.common(group)
             && let Some(watermark) = watermark.time()
             && let Some((due, slot)) = common.due.first().copied()
@@ -90,6 +100,11 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
             }
             if watermark.has_expired(end, spec.lateness) {
+                // Nothing more will come; an update that waits goes now or never.
+                let last = if spec.final_pane { Some(PaneKind::Final) } else { pane.unseen.then_some(PaneKind::Late) };
+                if let Some(kind) = last {
+                    emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, kind, watermark);
+                }
                 let pane = panes.remove(index);
                 self.retire(out, slot, pane);
             } else {
@@ -101,6 +116,7 @@ impl Stream {
         self.changes.ledger = true;
         self.touch(slot);
         self.set_due(slot, next_due);
+        self.refresh_show(slot);
     }
 
     fn retire(&mut self, out: &mut Emit<'_>, slot: u32, pane: Pane) {
@@ -121,6 +137,7 @@ impl Stream {
                 emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Idle, watermark);
             }
         }
+        self.refresh_show(slot);
     }
 
     #[inline]

@@ -11,6 +11,7 @@ use crate::model::time::EventTime;
 
 use super::devices::SlotKind;
 use super::emit::Emit;
+use super::join::Rise;
 use super::scope::{Common, Rules};
 use super::spec::{KeySpec, OnIdle, Scope, StreamSpec};
 use super::stream::Stream;
@@ -81,7 +82,9 @@ impl Stream {
             return Err(RejectReason::TooManyGroups);
         }
         self.take_room(out.device_cost, &label).ok_or(RejectReason::TooManyGroups)?;
-        Ok(self.devices.add_group(label))
+        let slot = self.devices.add_group(label);
+        self.revive(out.device_cost, slot);
+        Ok(slot)
     }
 
     /// Moves a device to another group.
@@ -111,6 +114,10 @@ impl Stream {
             }
         }
         self.touch(slot);
+        if let Some(taps) = &mut out.taps {
+            // It is under another watermark now.
+            taps.note_rise(Rise::Device(slot));
+        }
         if has_members && reached.time().is_some_and(|reached| due <= reached) {
             self.fire_due(out, slot, reached.time().unwrap_or(EventTime::MIN));
         }
@@ -132,6 +139,9 @@ impl Stream {
         }
         if self.raise_common(group) {
             self.fire_common(out, Some(group));
+        }
+        if last && matches!(self.spec.watermark.scope, Scope::Group(_)) {
+            self.release_idle(out, group);
         }
     }
 

@@ -9,7 +9,9 @@ use crate::model::time::Span;
 
 use super::devices::SlotKind;
 use super::emit::Emit;
+use super::join::Rise;
 use super::outbox::row::PaneKind;
+use super::records::WHOLE;
 use super::scope::Rules;
 use super::spec::{OnIdle, Scope};
 use super::stream::Stream;
@@ -20,14 +22,14 @@ impl Stream {
     /// Turns devices idle whose deadline has come.
     pub(super) fn handle_idle(&mut self, out: &mut Emit<'_>, live: LiveTime) {
         let mut fallen = Vec::new();
-        while let Some(slot) = self.timers.pop_due(live) {
+        while let Some((entry, slot)) = self.timers.pop_due(live) {
             let device = self.devices.get_mut(slot);
             device.has_timer = false;
             if device.idle_at == LiveTime::NEVER {
                 // It was said to be offline before.
                 continue;
             }
-            if device.idle_at > live {
+            if device.idle_at > entry {
                 let at = device.idle_at;
                 self.arm_idle(slot, at);
                 continue;
@@ -70,6 +72,11 @@ impl Stream {
             }
             return;
         }
+        self.turn_idle(out, slots);
+    }
+
+    /// Those of the devices that are active fall idle, all at one moment.
+    pub(super) fn turn_idle(&mut self, out: &mut Emit<'_>, slots: &[u32]) {
         let awake = slots.iter().copied().filter(|slot| !self.devices.get(*slot).idle);
         let fallen: Vec<u32> = awake.collect();
         for slot in &fallen {
@@ -88,16 +95,18 @@ impl Stream {
             return;
         }
         let slot = self.devices.add(name);
+        self.revive(device_cost, slot);
         self.hear(live, slot);
         self.rejoin(slot);
     }
 
     /// The device is there: it is active, and its silence begins now.
-    fn hear(&mut self, live: LiveTime, slot: u32) {
+    pub(super) fn hear(&mut self, live: LiveTime, slot: u32) {
         self.wake(slot);
         if let Some(timeout) = self.spec.watermark.idle_timeout {
             self.arm_idle(slot, live.plus(timeout + Span::MILLI));
         }
+        self.arm_expiry(slot, live);
         self.changes.ledger = true;
         self.touch(slot);
     }
@@ -124,7 +133,7 @@ impl Stream {
 
     /// Among those that decide about a watermark, a device is active again with
     /// the one that it had.
-    fn rejoin(&mut self, slot: u32) {
+    pub(super) fn rejoin(&mut self, slot: u32) {
         let rules = Rules::of(&self.spec.watermark);
         let own = self.devices.get(slot).watermark;
         let combined = self.decided(slot);
@@ -196,16 +205,22 @@ impl Stream {
             }
         }
         match self.spec.watermark.scope {
-            Scope::Device | Scope::Shared => {}
-            Scope::Stream(_) => {
+            Scope::Device => fallen.iter().for_each(|slot| self.release_idle(out, *slot)),
+            Scope::Shared | Scope::Stream(_) => {
                 if self.raise_common(fallen[0]) {
                     self.fire_common(out, None);
+                }
+                if self.common.active == 0 {
+                    self.release_idle(out, WHOLE);
                 }
             }
             Scope::Group(_) => {
                 for group in groups {
                     if self.raise_common(group) {
                         self.fire_common(out, Some(group));
+                    }
+                    if self.common(Some(group)).is_some_and(|(common, _)| common.active == 0) {
+                        self.release_idle(out, group);
                     }
                 }
             }
@@ -217,6 +232,9 @@ impl Stream {
         let device = self.devices.get_mut(slot);
         let Some(end) = device.panes.iter().map(|pane| pane.end).max() else { return };
         device.watermark.raise(Watermark::behind(end, Span::ZERO));
+        if let Some(taps) = &mut out.taps {
+            taps.note_rise(Rise::Device(slot));
+        }
         if let Some(watermark) = device.watermark.time().filter(|watermark| device.due <= *watermark) {
             self.fire_as(out, slot, watermark, PaneKind::Idle);
         }

@@ -2,7 +2,8 @@
 //!
 //! Per stream: `received = rejected + duplicate + future + ignored + accepted`.
 //! Per window of the stream: `accepted = open + on_time + late_update +
-//! side_output + dropped + no_window`. The unit is the record; a message that cannot be
+//! side_output + backfilled + dropped + no_window`. Of the readings that are passed on:
+//! `accepted = open + on_time + early + side_output`. The unit is the record; a message that cannot be
 //! decoded counts as one.
 
 use crate::model::record::RejectReason;
@@ -31,8 +32,18 @@ pub struct StreamLedger {
     pub unprotected: u64,
     /// Outside the balance: fields that accepted records had to leave behind.
     pub fields_left_out: u64,
+    /// Outside the balance: sequence numbers that never came, as far as `dedup` can tell.
+    pub sequence_gaps: u64,
+    /// Outside the balance: sequences that started over.
+    pub sequence_restarts: u64,
+    /// Outside the balance: accepted records that should have had a sequence number.
+    pub sequence_missing: u64,
     /// Outside the balance: how often a device fell idle.
     pub idled: u64,
+    /// Outside the balance: devices whose state was freed after `state_ttl`.
+    pub expired: u64,
+    /// Outside the balance: tombstones that made room for newer ones.
+    pub tombstones_evicted: u64,
 }
 
 /// Books of one window definition.
@@ -48,10 +59,50 @@ pub struct WindowLedger {
     pub late_update: u64,
     /// Beyond allowed lateness, or beyond a bound on open windows: published raw.
     pub side_output: u64,
+    /// Beyond allowed lateness with `late = "backfill"`: in a delta, emitted or pending.
+    pub backfilled: u64,
     /// Beyond allowed lateness with `late = "drop"`.
     pub dropped: u64,
     /// Between two windows: the slide is larger than the size.
     pub no_window: u64,
+}
+
+/// Books of the readings that are passed on as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordsLedger {
+    /// Records of the stream for which this was on.
+    pub accepted: u64,
+    /// Held until the watermark passes them.
+    pub open: u64,
+    /// Sent on arrival, or in order when the watermark had passed them.
+    pub on_time: u64,
+    /// Sent in order, before the watermark had passed them.
+    pub early: u64,
+    /// Behind the watermark, or behind what was sent early: in lane `late`.
+    pub side_output: u64,
+}
+
+impl RecordsLedger {
+    /// True when every accepted record is in exactly one place.
+    pub fn balances(&self) -> bool {
+        self.accepted == self.open + self.on_time + self.early + self.side_output
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for count in [self.accepted, self.open, self.on_time, self.early, self.side_output] {
+            put_u64(out, count);
+        }
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<RecordsLedger, Damaged> {
+        Ok(RecordsLedger {
+            accepted: reader.u64()?,
+            open: reader.u64()?,
+            on_time: reader.u64()?,
+            early: reader.u64()?,
+            side_output: reader.u64()?,
+        })
+    }
 }
 
 impl StreamLedger {
@@ -85,7 +136,12 @@ impl StreamLedger {
             self.redelivered,
             self.unprotected,
             self.fields_left_out,
+            self.sequence_gaps,
+            self.sequence_restarts,
+            self.sequence_missing,
             self.idled,
+            self.expired,
+            self.tombstones_evicted,
         ] {
             put_u64(out, count);
         }
@@ -107,7 +163,12 @@ impl StreamLedger {
         ledger.redelivered = reader.u64()?;
         ledger.unprotected = reader.u64()?;
         ledger.fields_left_out = reader.u64()?;
+        ledger.sequence_gaps = reader.u64()?;
+        ledger.sequence_restarts = reader.u64()?;
+        ledger.sequence_missing = reader.u64()?;
         ledger.idled = reader.u64()?;
+        ledger.expired = reader.u64()?;
+        ledger.tombstones_evicted = reader.u64()?;
         Ok(ledger)
     }
 }
@@ -115,14 +176,22 @@ impl StreamLedger {
 impl WindowLedger {
     /// True when every accepted record is in exactly one place.
     pub fn balances(&self) -> bool {
-        let settled = self.on_time + self.late_update + self.side_output + self.dropped + self.no_window;
+        let late = self.side_output + self.backfilled + self.dropped;
+        let settled = self.on_time + self.late_update + late + self.no_window;
         self.accepted == self.open + settled
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        for count in
-            [self.accepted, self.open, self.on_time, self.late_update, self.side_output, self.dropped, self.no_window]
-        {
+        for count in [
+            self.accepted,
+            self.open,
+            self.on_time,
+            self.late_update,
+            self.side_output,
+            self.backfilled,
+            self.dropped,
+            self.no_window,
+        ] {
             put_u64(out, count);
         }
     }
@@ -134,6 +203,7 @@ impl WindowLedger {
             on_time: reader.u64()?,
             late_update: reader.u64()?,
             side_output: reader.u64()?,
+            backfilled: reader.u64()?,
             dropped: reader.u64()?,
             no_window: reader.u64()?,
         })

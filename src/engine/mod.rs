@@ -4,9 +4,12 @@
 mod add;
 mod advance;
 pub mod aggregate;
+mod backfill;
 mod checkpoint;
 pub mod commit_policy;
+mod deadlines;
 pub mod decode;
+mod dedup;
 mod devices;
 pub mod driver;
 mod emit;
@@ -16,16 +19,20 @@ pub mod fields;
 mod fire;
 mod groups;
 mod idle;
+pub mod join;
 pub mod ledger;
 pub mod memory_store;
 mod names;
 mod number;
+mod ordered;
 pub mod outbox;
+mod records;
 pub mod redelivery;
 pub mod replay;
 mod restore;
 pub mod ring;
 mod scope;
+mod shows;
 pub mod snapshot;
 pub mod spec;
 pub mod states;
@@ -34,6 +41,8 @@ pub mod step;
 pub mod store;
 mod stream;
 mod timers;
+mod tombstones;
+mod ttl;
 pub mod watermark;
 pub mod window;
 pub mod wire;
@@ -41,13 +50,14 @@ pub mod wire;
 use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{EventTime, Now, ProcTime};
+use crate::model::time::{EventTime, Now};
 use crate::model::topic::DeviceTemplate;
 
 use self::decode::batch::DecodedBatch;
 use self::decode::{DecodedTime, Decoder};
 use self::emit::Emit;
 use self::encode::Envelope;
+use self::join::{Joins, Taps};
 use self::outbox::row::Row;
 use self::outbox::{LaneKind, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
@@ -63,10 +73,14 @@ pub struct Engine {
     spec: PipelineSpec,
     streams: Vec<Stream>,
     decoders: Vec<Box<dyn Decoder + Send>>,
+    joins: Joins,
+    taps: Taps,
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
-    /// The clocks at the last input, or at the start.
+    /// A watermark follows the clock.
+    follows_clock: bool,
+    /// Then: the clocks at the last input, or at the start.
     seen: Option<Now>,
     uplink_up: bool,
     resumed: bool,
@@ -107,12 +121,16 @@ impl core::fmt::Debug for Engine {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(spec: PipelineSpec) -> Engine {
+        let streams: Vec<_> = spec.streams.iter().cloned().map(Stream::new).collect();
         Engine {
-            streams: spec.streams.iter().cloned().map(Stream::new).collect(),
+            joins: Joins::new(&spec.joins, &streams).expect("config has looked for the streams and windows of joins"),
+            taps: Taps::default(),
+            streams,
             decoders: spec.streams.iter().map(decode::decoder).collect(),
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            follows_clock: spec.follows_clock(),
             seen: None,
             uplink_up: false,
             resumed: false,
@@ -167,37 +185,13 @@ impl Engine {
                 Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
                 None => stream.handle_availability_of_all(&mut out, live, signal.online),
             }
+            self.settle_joins(now, index);
         }
         self.unknown_devices += u64::from(!known);
     }
 
     fn handle_uplink_acked(&mut self, batch: BatchId) {
         self.outbox.handle_ack(batch);
-    }
-
-    /// Moves the watermarks that follow the clock, and turns devices idle whose deadline
-    /// has come. Calling early is harmless.
-    fn handle_deadlines(&mut self, now: Now) {
-        self.seen = Some(now);
-        let live = self.idle_clock.read(now.proc);
-        for index in 0..self.streams.len() {
-            if self.streams[index].follows_clock() {
-                let (stream, mut out, _) = self.parts(index, now);
-                stream.follow_clock(&mut out);
-            }
-            if self.streams[index].timers.earliest().is_some_and(|at| at <= live) {
-                let (stream, mut out, _) = self.parts(index, now);
-                stream.handle_idle(&mut out, live);
-            }
-        }
-    }
-
-    /// When time alone will next change something.
-    pub fn next_deadline(&self) -> Option<ProcTime> {
-        let idle = self.streams.iter().filter_map(|stream| stream.timers.earliest()).min();
-        let idle = idle.and_then(|earliest| self.idle_clock.proc_time_of(earliest));
-        let clock = self.seen.and_then(|now| self.streams.iter().filter_map(|stream| stream.clock_deadline(now)).min());
-        idle.into_iter().chain(clock).min()
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {
@@ -279,6 +273,7 @@ impl Engine {
             let (values, states) = (decoded.values(entry), decoded.states(entry));
             let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
             stream.accept(&mut out, live, &record);
+            self.settle_joins(now, index);
         }
     }
 
@@ -287,8 +282,10 @@ impl Engine {
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
-        let (stream, mut out, _) = self.parts(stream, now);
+        let index = stream;
+        let (stream, mut out, _) = self.parts(index, now);
         stream.accept(&mut out, live, record);
+        self.settle_joins(now, index);
     }
 
     /// Makes a device known before it has sent anything: under scope `stream` the
@@ -326,7 +323,9 @@ impl Engine {
         for index in 0..self.streams.len() {
             let (stream, mut out, _) = self.parts(index, now);
             stream.finish(&mut out);
+            self.collect_for_joins(now, index);
         }
+        self.look_at_joins(now, true);
     }
 
     /// The outbox, to look at.
@@ -392,6 +391,7 @@ impl Engine {
             partial_before: self.partial_before,
             open_cost: &mut self.open_cost,
             device_cost: &mut self.device_cost,
+            taps: self.joins.tap(index, &mut self.taps),
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };
         (&mut self.streams[index], out, &self.decoded)

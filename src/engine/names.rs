@@ -7,33 +7,60 @@
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     text: String,
-    /// Where each name ends, and the next one starts.
-    ends: Vec<u32>,
+    places: Vec<Place>,
+    /// Bytes of the text that are no name any more.
+    dead: usize,
 }
 
+/// Where a name is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: u32,
+    len: u8,
+}
+
+/// Dead bytes that are not worth the work of moving the others.
+const DEAD_MIN: usize = 4_096;
+
 impl Names {
-    /// Appends a name. `limits::DEVICES_MAX` names of `limits::DEVICE_ID_BYTES` fit.
-    pub(super) fn push(&mut self, name: &str) {
-        self.text.push_str(name);
-        self.ends.push(u32::try_from(self.text.len()).expect("the number of names and their length are bounded"));
+    /// A slot more, without a name.
+    pub(super) fn push_empty(&mut self) {
+        self.places.push(Place { start: 0, len: 0 });
     }
 
-    /// Names in it.
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
+    /// The name of a slot from now on; empty: none. At most `limits::DEVICE_ID_BYTES`.
+    pub(super) fn set(&mut self, slot: u32, name: &str) {
+        let place = &mut self.places[slot as usize];
+        self.dead += usize::from(place.len);
+        let start = u32::try_from(self.text.len()).expect("the number of names and their length are bounded");
+        *place = Place { start, len: u8::try_from(name.len()).expect("bounded") };
+        self.text.push_str(name);
+        if self.dead > DEAD_MIN && self.dead > self.text.len() / 2 {
+            self.close_up();
+        }
     }
 
     /// The name of a slot.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> &str {
-        let slot = slot as usize;
-        let start = slot.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.text[start as usize..self.ends[slot] as usize]
+        let Place { start, len } = self.places[slot as usize];
+        &self.text[start as usize..][..usize::from(len)]
     }
 
     /// All, by slot.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..).take(self.len()).map(|slot| self.get(slot))
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+        (0..).take(self.places.len()).map(|slot| self.get(slot))
+    }
+
+    #[cold]
+    fn close_up(&mut self) {
+        let before = core::mem::take(&mut self.text);
+        for place in &mut self.places {
+            let name = &before[place.start as usize..][..usize::from(place.len)];
+            place.start = u32::try_from(self.text.len()).expect("it is not longer than before");
+            self.text.push_str(name);
+        }
+        self.dead = 0;
     }
 }
 
@@ -42,12 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_kept_as_they_are() {
+    fn names_are_kept_as_they_are_and_those_that_are_gone_take_no_room_for_long() {
         let mut names = Names::default();
-        for name in ["a", "grün", "z"] {
-            names.push(name);
+        for (slot, name) in (0..).zip(["a", "grün", "z"]) {
+            names.push_empty();
+            names.set(slot, name);
         }
-        assert_eq!((names.get(0), names.get(1), names.get(2), names.len()), ("a", "grün", "z", 3));
-        assert_eq!(names.iter().collect::<String>(), "agrünz");
+        for number in 0..10_000 {
+            names.set(1, &format!("name-{number}"));
+        }
+        names.set(0, "");
+        assert_eq!(names.iter().collect::<Vec<_>>(), ["", "name-9999", "z"]);
+        assert!(names.text.len() < 3 * DEAD_MIN, "{}", names.text.len());
     }
 }

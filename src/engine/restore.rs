@@ -6,7 +6,7 @@
 //! emitted as it is, marked `partial`, rather than lost.
 
 use crate::model::ids::FieldIx;
-use crate::model::time::{EventTime, Now, Span};
+use crate::model::time::{EventTime, Now, ProcTime, Span};
 
 use super::Engine;
 use super::emit::{Emit, emit_pane};
@@ -14,14 +14,17 @@ use super::fence::Fences;
 use super::fields::FieldTable;
 use super::fire::due_of;
 use super::groups;
+use super::join::Joins;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
+use super::records::shed_held;
 use super::redelivery::Redelivery;
 use super::scope::Common;
 use super::snapshot::{self, Definition};
-use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowSpec};
-use super::stream::{Stream, fields_of};
+use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowKind, WindowSpec};
+use super::stream::{Stream, calendars_of, fields_of};
 use super::timers::LiveTime;
+use super::ttl::{fit_tombstones, rearm_expiry};
 use super::watermark::Watermark;
 use super::window::pane::Pane;
 use super::wire::Damaged;
@@ -33,7 +36,7 @@ impl Engine {
     /// [`Damaged`] when the bytes are not a snapshot of a known version.
     pub(super) fn read_snapshot(spec: &PipelineSpec, bytes: &[u8]) -> Result<Engine, Damaged> {
         let mut reader = snapshot::open(bytes)?;
-        let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), ..spec.clone() });
+        let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), joins: Vec::new(), ..spec.clone() });
         engine.partial_before = reader.time()?;
         engine.redelivery = Redelivery::default();
         engine.redelivery.read(&mut reader)?;
@@ -45,6 +48,7 @@ impl Engine {
             snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
             engine.streams.push(stream);
         }
+        engine.joins = Joins::read_all(&mut reader, &engine.streams)?;
         if !reader.is_empty() {
             for stream in &mut engine.streams {
                 stream.fences = Fences::read(&mut reader)?;
@@ -67,6 +71,7 @@ impl Engine {
                 snapshot::read_section(&mut reader, stream, LiveTime::default())?;
             }
         }
+        self.joins.apply_changes(&mut reader)?;
         if reader.is_empty() { Ok(()) } else { Err(Damaged) }
     }
 
@@ -88,12 +93,15 @@ impl Engine {
                 partial_before: None,
                 open_cost: &mut self.open_cost,
                 device_cost: &mut self.device_cost,
+                // What has no definition any more is in no join.
+                taps: None,
                 repeat_revisions: false,
             };
             if let Some(wanted) = wanted {
                 set_fences(&mut old, wanted);
             }
             drain_undefined(&mut out, &mut old, wanted);
+            changed |= shed_held(&mut out, &mut old, wanted);
             if let (Some(target), Some(wanted)) = (target, wanted) {
                 let names = old.fields.names().to_vec();
                 let stream = fitted(old, wanted.clone());
@@ -109,24 +117,23 @@ impl Engine {
             .map(|(stream, wanted)| stream.unwrap_or_else(|| Stream::new(wanted.clone())))
             .collect();
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
+        self.follows_clock = spec.follows_clock();
         self.spec = spec;
         self.seen = Some(now);
-        let mut out = Emit {
-            now,
-            outbox: &mut self.outbox,
-            uplink_up: false,
-            partial_before: None,
-            open_cost: &mut self.open_cost,
-            device_cost: &mut self.device_cost,
-            repeat_revisions: false,
-        };
-        for stream in &mut self.streams {
-            *out.open_cost += rearm(stream);
-            *out.device_cost += stream.device_cost();
+        changed |= self.fit_joins(now);
+        for index in 0..self.streams.len() {
+            let cost = rearm(&mut self.streams[index], now.proc);
+            self.open_cost += cost;
+            self.device_cost += self.streams[index].device_cost();
+            // Nobody knows yet whether there is an uplink.
+            let (stream, mut out, _) = self.parts(index, now);
             fire_overtaken(&mut out, stream);
             drop_passed_fences(stream);
             changed |= !stream.is_committed();
+            self.collect_for_joins(now, index);
         }
+        self.look_at_joins(now, false);
+        changed |= !self.joins.is_committed();
         changed
     }
 }
@@ -146,7 +153,10 @@ fn same_definition(wanted: &StreamSpec, stored: &StreamSpec) -> bool {
     let windows = |spec: &StreamSpec| {
         spec.windows
             .iter()
-            .map(|window| (window.name.clone(), window.kind, window.key, window.lateness, window.aggregates.clone()))
+            .map(|window| {
+                let WindowSpec { name, kind, key, lateness, late, aggregates, .. } = window.clone();
+                (name, kind, key, lateness, late, aggregates)
+            })
             .collect::<Vec<_>>()
     };
     wanted.watermark.scope == stored.watermark.scope && windows(wanted) == windows(stored)
@@ -162,11 +172,14 @@ fn window_target(stored: &StreamSpec, window: usize, wanted: &StreamSpec) -> Opt
 fn set_fences(old: &mut Stream, wanted: &StreamSpec) {
     for (window, stored) in old.spec.windows.iter().enumerate() {
         let target = window_target(&old.spec, window, wanted).map(|target| &wanted.windows[target]);
-        for slot in old.all_slots() {
+        for slot in old.devices.occupied().collect::<Vec<_>>() {
             let until = match target {
                 // All that has records may have been reported.
                 None => old.devices.get(slot).newest,
-                Some(today) if today.lateness > stored.lateness => last_expired(old.watermark_of(slot), stored),
+                // It may open again, or results without its accumulators were published.
+                Some(today) if today.lateness > stored.lateness || backfills_anew(stored, today) => {
+                    last_expired(old.watermark_of(slot), stored)
+                }
                 Some(_) => None,
             };
             if let Some(until) = until {
@@ -176,23 +189,43 @@ fn set_fences(old: &mut Stream, wanted: &StreamSpec) {
     }
 }
 
-/// The latest start of a window that the watermark has let expire.
-fn last_expired(watermark: Watermark, spec: &WindowSpec) -> Option<EventTime> {
-    let size = spec.kind.length();
-    Some(watermark.time()? + Span::MILLI - size - spec.lateness)
+/// Whether deltas could not be added to what was published under `stored`.
+fn backfills_anew(stored: &WindowSpec, today: &WindowSpec) -> bool {
+    today.late.is_backfill() && (!stored.late.is_backfill() || stored.aggregates != today.aggregates)
 }
 
-/// What is behind a fence goes to lane `late` anyhow once its window has expired.
+/// A start at or before which every window has expired, and no later one.
+fn last_expired(watermark: Watermark, spec: &WindowSpec) -> Option<EventTime> {
+    let reached = watermark.time()? + Span::MILLI - spec.lateness;
+    Some(match spec.kind {
+        WindowKind::Tumbling { size, .. } | WindowKind::Sliding { size, .. } => reached - size,
+        WindowKind::Session { gap, max_length: None } => reached - gap,
+        // One that was cut short may have been opened until then.
+        WindowKind::Session { max_length: Some(_), .. } => reached - Span::MILLI,
+        WindowKind::Calendar { .. } => spec.kind.calendar()?.assign(reached).start - Span::MILLI,
+    })
+}
+
+/// Where a window ends that starts at `start` at the latest.
+fn end_after(start: EventTime, kind: WindowKind) -> EventTime {
+    kind.calendar().map_or(start + kind.length(), |calendar| calendar.assign(start).end)
+}
+
+/// What is behind a fence goes to lane `late` anyhow once its window has expired; but
+/// where deltas are made, the fence goes on keeping them from results that they do not fit.
 fn drop_passed_fences(stream: &mut Stream) {
     let mut fences = core::mem::take(&mut stream.fences);
     fences.retain(|window, slot, until| {
         let spec = stream.spec.windows.iter().find(|spec| spec.name == *window);
-        spec.is_none_or(|spec| !stream.watermark_of(slot).has_expired(until + spec.kind.length(), spec.lateness))
+        spec.is_none_or(|spec| {
+            let end = end_after(until, spec.kind);
+            spec.late.is_backfill() || !stream.watermark_of(slot).has_expired(end, spec.lateness)
+        })
     });
     stream.fences = fences;
 }
 
-/// Emits the panes whose window is no longer defined, marked `partial`.
+/// Emits the panes whose window is no longer defined, marked `partial`, and its deltas.
 fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) {
     for slot in old.all_slots() {
         let name = old.devices.id(slot);
@@ -208,6 +241,12 @@ fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamS
             target.is_some()
         });
         old.devices.get_mut(slot).panes = panes;
+    }
+    let keys: Vec<_> = old.backfill.bursts.keys().copied().collect();
+    for key in keys {
+        if wanted.and_then(|wanted| window_target(&old.spec, usize::from(key.1), wanted)).is_none() {
+            old.emit_burst(out, key);
+        }
     }
 }
 
@@ -238,6 +277,15 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
             device.floor.raise(seen);
         }
     }
+    for ((slot, window), mut burst) in core::mem::take(&mut old.backfill.bursts) {
+        let before = &old.spec.windows[usize::from(window)].aggregates;
+        let window = places[usize::from(window)];
+        for delta in &mut burst.deltas {
+            delta.window = window;
+            delta.rearrange(before, &wanted.windows[usize::from(window)].aggregates);
+        }
+        old.backfill.bursts.insert((slot, window), burst);
+    }
     match wanted.watermark.scope {
         Scope::Device => old.shared = Watermark::default(),
         Scope::Shared => _ = old.shared.raise(highest),
@@ -246,7 +294,10 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     }
     forget_lateness(&mut old, &wanted.watermark);
     renumber_fields(&mut old, &wanted);
+    fit_tombstones(&mut old, &wanted);
+    old.dedup.fit(wanted.dedup.clone());
     old.windows = books;
+    old.calendars = calendars_of(&wanted);
     old.has_groups = groups::are_used(&wanted);
     old.spec = wanted;
     old
@@ -281,14 +332,18 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
                 pane.renumber(&places, aggregates);
             }
         }
+        for ((_, window), burst) in &mut old.backfill.bursts {
+            let aggregates = &wanted.windows[usize::from(*window)].aggregates;
+            burst.deltas.iter_mut().for_each(|delta| delta.renumber(&places, aggregates));
+        }
     }
     old.fields = table.with_states_of(&old.fields);
     old.marker = marker;
 }
 
 /// Every deadline anew, from what was persisted. Returns the cost of its panes.
-fn rearm(stream: &mut Stream) -> usize {
-    let mut cost = 0;
+fn rearm(stream: &mut Stream, now: ProcTime) -> usize {
+    let mut cost = stream.ordered.cost();
     stream.open_panes = 0;
     stream.common = Common::default();
     for slot in stream.all_slots() {
@@ -312,9 +367,43 @@ fn rearm(stream: &mut Stream) -> usize {
         } else if idle_at != LiveTime::NEVER {
             stream.arm_idle(slot, idle_at);
         }
+        rearm_shows(stream, slot, now);
     }
+    rearm_expiry(stream);
+    cost += rearm_deltas(stream, now);
     stream.mark_committed();
     cost
+}
+
+/// A deadline was read as what is left of it. What `early` is new for has none yet.
+fn rearm_shows(stream: &mut Stream, slot: u32, now: ProcTime) {
+    let mut next = ProcTime::NEVER;
+    for pane in &mut stream.devices.get_mut(slot).panes {
+        let every = stream.spec.windows[usize::from(pane.window)].early;
+        pane.show_at = match every {
+            _ if pane.show_at != ProcTime::NEVER => since_now(pane.show_at, now),
+            Some(every) if pane.unseen && !pane.fired => now + every,
+            Some(_) | None => ProcTime::NEVER,
+        };
+        next = next.min(pane.show_at);
+    }
+    stream.set_show(slot, next);
+}
+
+fn rearm_deltas(stream: &mut Stream, now: ProcTime) -> usize {
+    let mut cost = 0;
+    for ((_, window), burst) in &mut stream.backfill.bursts {
+        burst.quiet_at = since_now(burst.quiet_at, now);
+        burst.full_at = since_now(burst.full_at, now);
+        let aggregates = &stream.spec.windows[usize::from(*window)].aggregates;
+        cost += burst.deltas.iter().map(|delta| delta.cost(aggregates)).sum::<usize>();
+    }
+    stream.backfill.rearm();
+    cost
+}
+
+fn since_now(left: ProcTime, now: ProcTime) -> ProcTime {
+    now + left.since(ProcTime::default())
 }
 
 /// Fires what a watermark of a wider scope has passed already. Nothing else

@@ -7,8 +7,10 @@ use crate::model::record::RejectReason;
 use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
-use super::ledger::{StreamLedger, WindowLedger};
+use super::join::JoinStatus;
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::outbox::LaneKind;
+use super::spec::Records;
 use super::stream::Stream;
 
 /// The engine's part of the status document. Shape of version 1.
@@ -22,6 +24,8 @@ pub struct Status {
     pub balanced: bool,
     /// In the order of the configuration.
     pub streams: Vec<StreamStatus>,
+    /// In the order of the configuration.
+    pub joins: Vec<JoinStatus>,
     /// Lane by lane, highest first.
     pub outbox: OutboxStatus,
     /// Messages on topics of no stream.
@@ -35,8 +39,10 @@ pub struct Status {
 pub struct StreamStatus {
     /// Its name.
     pub name: String,
-    /// Devices known.
+    /// Devices known, but for those whose state was freed after `state_ttl`.
     pub devices: usize,
+    /// What is left of those.
+    pub tombstones: usize,
     /// Groups known.
     pub groups: usize,
     /// Windows that hold records.
@@ -51,7 +57,11 @@ pub struct StreamStatus {
     pub bound_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
-    /// Window by window: `accepted = open + on_time + late_update + side_output + dropped + no_window`.
+    /// Readings that are passed on: `accepted = open + on_time + early + side_output`;
+    /// null where none ever was.
+    pub records: Option<RecordsStatus>,
+    /// Window by window: `accepted = open + on_time + late_update + side_output +
+    /// backfilled + dropped + no_window`.
     pub windows: Vec<WindowStatus>,
 }
 
@@ -79,7 +89,32 @@ pub struct LedgerStatus {
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub fields_left_out: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
+    pub sequence_gaps: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub sequence_restarts: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub sequence_missing: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
     pub idled: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub expired: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub tombstones_evicted: u64,
+}
+
+/// The books of the readings that are passed on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecordsStatus {
+    #[expect(missing_docs, reason = "see RecordsLedger, as the others")]
+    pub accepted: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub open: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub on_time: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub early: u64,
+    #[expect(missing_docs, reason = "see RecordsLedger")]
+    pub side_output: u64,
 }
 
 /// The books of one window definition.
@@ -97,6 +132,8 @@ pub struct WindowStatus {
     pub late_update: u64,
     #[expect(missing_docs, reason = "see WindowLedger")]
     pub side_output: u64,
+    #[expect(missing_docs, reason = "see WindowLedger")]
+    pub backfilled: u64,
     #[expect(missing_docs, reason = "see WindowLedger")]
     pub dropped: u64,
     #[expect(missing_docs, reason = "see WindowLedger")]
@@ -167,6 +204,7 @@ impl Engine {
             clock: now.quality.as_str(),
             balanced: self.balances(),
             streams,
+            joins: self.joins.status(),
             outbox: OutboxStatus {
                 bytes: self.outbox.bytes(),
                 bytes_max: self.spec.outbox_bytes_max,
@@ -181,9 +219,13 @@ impl Engine {
     /// True when every record is in exactly one place, and every row too.
     pub fn balances(&self) -> bool {
         let streams = self.streams.iter().all(|stream| {
-            stream.ledger.balances() && stream.windows.iter().all(WindowLedger::balances) && stream.open_is_real()
+            stream.ledger.balances()
+                && stream.records.balances()
+                && stream.windows.iter().all(WindowLedger::balances)
+                && stream.open_is_real()
         });
         streams
+            && self.joins.balances()
             && LaneKind::ALL.into_iter().all(|kind| {
                 let lane = self.lane_status(kind);
                 lane.queued == lane.acked + lane.evicted + lane.held
@@ -205,7 +247,8 @@ impl Engine {
 impl Stream {
     /// The ledger's `open` is what the panes really hold.
     fn open_is_real(&self) -> bool {
-        (0_u8..).zip(&self.windows).all(|(window, books)| {
+        let held = self.records.open == self.ordered.len() as u64;
+        held && (0_u8..).zip(&self.windows).all(|(window, books)| {
             let panes = self.devices.slots().flat_map(|(_, _, device)| &device.panes);
             books.open == panes.filter(|pane| pane.window == window).map(|pane| pane.unsettled).sum::<u64>()
         })
@@ -225,20 +268,31 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         on_time: books.on_time,
         late_update: books.late_update,
         side_output: books.side_output,
+        backfilled: books.backfilled,
         dropped: books.dropped,
         no_window: books.no_window,
     });
     StreamStatus {
         name: stream.spec.name.as_str().to_owned(),
         devices: stream.devices.device_count(),
+        tombstones: stream.tombstones.len(),
         groups: stream.devices.group_count(),
         open_windows: stream.open_panes,
         lag_max_ms: behind.max().map(Span::as_millis),
         bound_min_ms: bounds().min().map(Span::as_millis),
         bound_max_ms: bounds().max().map(Span::as_millis),
         ledger: ledger_status(&stream.ledger),
+        records: records_status(stream),
         windows: windows.collect(),
     }
+}
+
+fn records_status(stream: &Stream) -> Option<RecordsStatus> {
+    if stream.spec.records == Records::Off && stream.records == RecordsLedger::default() {
+        return None;
+    }
+    let RecordsLedger { accepted, open, on_time, early, side_output } = stream.records;
+    Some(RecordsStatus { accepted, open, on_time, early, side_output })
 }
 
 fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
@@ -254,6 +308,11 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         redelivered: ledger.redelivered,
         unprotected: ledger.unprotected,
         fields_left_out: ledger.fields_left_out,
+        sequence_gaps: ledger.sequence_gaps,
+        sequence_restarts: ledger.sequence_restarts,
+        sequence_missing: ledger.sequence_missing,
         idled: ledger.idled,
+        expired: ledger.expired,
+        tombstones_evicted: ledger.tombstones_evicted,
     }
 }

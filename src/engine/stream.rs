@@ -4,23 +4,30 @@
 //! the conformance corpus): a record meets its windows under the watermark as it
 //! was before the record; then the watermark moves, and what it passes fires.
 
+use std::collections::BTreeSet;
+
 use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::limits::DEVICES_COST_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
-use crate::model::time::{ClockQuality, EventTime, Now, Span};
+use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
+use super::backfill::Backfill;
+use super::dedup::Dedup;
 use super::devices::{self, DeviceTable};
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
 use super::groups;
-use super::ledger::{StreamLedger, WindowLedger};
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
+use super::ordered::Ordered;
 use super::outbox::row::LateReason;
 use super::scope::Common;
 use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
+use super::tombstones::Tombstones;
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
+use super::window::calendar::Calendar;
 use super::window::pane::Accumulators;
 
 /// State of one stream.
@@ -42,8 +49,23 @@ pub(super) struct Stream {
     /// Each device is in a group, by its label.
     pub(super) has_groups: bool,
     pub(super) timers: IdleTimers,
+    /// The same for `state_ttl`.
+    pub(super) expiry: IdleTimers,
+    /// What is left of devices that were silent for so long.
+    pub(super) tombstones: Tombstones,
+    /// Devices with panes that are shown by the clock; see `shows.rs`.
+    pub(super) shows: BTreeSet<(ProcTime, u32)>,
+    pub(super) backfill: Backfill,
+    /// Of the calendar windows, by window.
+    pub(super) calendars: Vec<Option<Calendar>>,
     pub(super) ledger: StreamLedger,
     pub(super) windows: Vec<WindowLedger>,
+    /// The books of the readings that are passed on.
+    pub(super) records: RecordsLedger,
+    /// By what copies of a reading are recognised.
+    pub(super) dedup: Dedup,
+    /// Readings that wait for the watermark.
+    pub(super) ordered: Ordered,
     pub(super) open_panes: usize,
     pub(super) spare: Vec<Accumulators>,
     pub(super) changes: Changes,
@@ -68,12 +90,10 @@ pub(super) struct Changes {
     pub devices: Vec<u32>,
     /// Panes that are gone: device, window, start.
     pub removed: Vec<(u32, u8, EventTime)>,
-    /// Fields and devices before these are committed.
+    /// Fields before this one are committed.
     pub fields_from: usize,
     /// See `fields_from`.
     pub states_from: usize,
-    /// See `fields_from`.
-    pub devices_from: usize,
     /// A count of the ledger changed.
     pub ledger: bool,
 }
@@ -92,8 +112,16 @@ impl Stream {
             common: Common::default(),
             has_groups: groups::are_used(&spec),
             timers: IdleTimers::default(),
+            expiry: IdleTimers::default(),
+            tombstones: Tombstones::default(),
+            shows: BTreeSet::new(),
+            backfill: Backfill::default(),
+            calendars: calendars_of(&spec),
             ledger: StreamLedger::default(),
             windows: vec![WindowLedger::default(); spec.windows.len()],
+            records: RecordsLedger::default(),
+            dedup: Dedup::new(spec.dedup.clone()),
+            ordered: Ordered::default(),
             open_panes: 0,
             spare: Vec::new(),
             changes: Changes::default(),
@@ -118,7 +146,10 @@ impl Stream {
     /// True for a retained message that tells nothing new: it has no time of its
     /// own, or one that is not newer than the device's newest record.
     pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
-        let newest = || self.devices.get(self.devices.find(device)?).newest;
+        let newest = || match self.devices.find(device) {
+            Some(slot) => self.devices.get(slot).newest,
+            None => self.tombstones.newest(device),
+        };
         source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)
     }
 
@@ -133,6 +164,29 @@ impl Stream {
             if !device.panes.is_empty() {
                 self.touch(slot);
             }
+        }
+        let Backfill { bursts, changed, .. } = &mut self.backfill;
+        for (key, burst) in bursts {
+            for delta in &mut burst.deltas {
+                delta.partial = true;
+                delta.dirty = true;
+            }
+            changed.insert(*key);
+        }
+    }
+
+    /// The calendar of a window of that kind.
+    pub(super) fn calendar(&self, window: usize) -> &Calendar {
+        self.calendars[window].as_ref().expect("made with the spec")
+    }
+
+    /// When the clock alone next emits something of this stream, idleness aside.
+    #[inline]
+    pub(super) fn next_by_clock(&self) -> Option<ProcTime> {
+        let show = self.shows.first().map(|(at, _)| *at);
+        match (show, self.backfill.earliest()) {
+            (Some(show), Some(delta)) => Some(show.min(delta)),
+            (show, delta) => show.or(delta),
         }
     }
 
@@ -160,12 +214,38 @@ impl Stream {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
         };
+        if self.is_duplicate(slot, record) {
+            return self.hear_duplicate(out, live, slot);
+        }
         self.ledger.received += 1;
         self.ledger.accepted += 1;
 
+        self.pass_on(out, slot, record);
+        self.add_to_windows(out, slot, record);
+        let rises = self.advance(slot, record.at, is_mark);
+        if let Some(timeout) = self.spec.watermark.idle_timeout {
+            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
+        }
+        self.arm_expiry(slot, live);
+        self.touch(slot);
+        if rises {
+            self.fire_passed(out, slot);
+        }
+    }
+
+    /// As [`Stream::add_to_windows`]; every value counts.
+    #[inline]
+    pub(super) fn add_values_to_windows(&mut self, out: &mut Emit<'_>, slot: u32, record: &Record<'_>) {
         let before = self.watermark_of(slot);
+        if let Some(taps) = &mut out.taps
+            && taps.wants.records
+        {
+            let group = self.devices.get(slot).group;
+            let before = [slot, group.unwrap_or(slot)].map(|slot| self.watermark_of(slot));
+            taps.note_record(record, before, &self.fields);
+        }
         for window in 0..self.spec.windows.len() {
-            if record.values.is_empty() && self.marker.is_some() {
+            if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.
                 self.windows[window].accepted += 1;
                 self.windows[window].no_window += 1;
@@ -177,14 +257,6 @@ impl Stream {
             };
             self.add_to_window(out, slot, window, record, before);
         }
-        let rises = self.advance(slot, record.at, is_mark);
-        if let Some(timeout) = self.spec.watermark.idle_timeout {
-            self.arm_idle(slot, live.plus(timeout + Span::MILLI));
-        }
-        self.touch(slot);
-        if rises {
-            self.fire_passed(out, slot);
-        }
     }
 
     /// The slot of the record's device, which is in the group that the record says.
@@ -195,13 +267,14 @@ impl Stream {
             return Err(RejectReason::TooManyDevices);
         }
         let group = if self.has_groups { Some(self.group_slot(out, record.group)?) } else { None };
-        let slot = match known {
-            Some(slot) => slot,
-            None => {
-                let name = DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?;
-                self.take_room(out.device_cost, &name).ok_or(RejectReason::TooManyDevices)?;
-                self.devices.add(&name)
-            }
+        let slot = if let Some(slot) = known {
+            slot
+        } else {
+            let name = DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?;
+            self.take_room(out.device_cost, &name).ok_or(RejectReason::TooManyDevices)?;
+            let slot = self.devices.add(&name);
+            self.revive(out.device_cost, slot);
+            slot
         };
         if let Some(group) = group
             && self.devices.get(slot).group != Some(group)
@@ -217,13 +290,15 @@ impl Stream {
         (cost <= DEVICES_COST_MAX).then(|| *device_cost = cost)
     }
 
-    /// What its devices and groups take of a snapshot, without their windows.
+    /// What its devices and groups, and what is left of some, take of a snapshot, without their windows.
     pub(super) fn device_cost(&self) -> usize {
         let adaptive = self.measures_each_device();
-        self.devices.slots().map(|(_, name, _)| devices::cost_of(name.len(), adaptive)).sum()
+        let devices: usize =
+            self.devices.occupied().map(|slot| devices::cost_of(self.devices.name(slot).len(), adaptive)).sum();
+        devices + self.tombstones.len() * devices::TOMBSTONE_COST
     }
 
-    fn measures_each_device(&self) -> bool {
+    pub(super) fn measures_each_device(&self) -> bool {
         matches!(self.spec.watermark.strategy, Strategy::Adaptive { .. })
     }
 
@@ -235,6 +310,7 @@ impl Stream {
             device.watermark.raise(Watermark::END);
             device.floor.raise(Watermark::END);
             if self.spec.watermark.scope == Scope::Device {
+                self.release_passed(out, slot);
                 self.fire_due(out, slot, EventTime::MAX);
             }
             self.touch(slot);
@@ -242,6 +318,7 @@ impl Stream {
         if self.spec.watermark.scope != Scope::Device {
             self.fire_all(out);
         }
+        self.emit_all_deltas(out);
     }
 
     pub(super) fn all_slots(&self) -> impl Iterator<Item = u32> + use<> {
@@ -288,15 +365,28 @@ impl Stream {
                 pane.dirty = false;
             }
         }
+        self.ordered.mark_committed();
+        self.dedup.mark_committed();
+        self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();
         self.changes.states_from = self.fields.states().texts().len();
-        self.changes.devices_from = self.devices.len();
+        self.devices.mark_committed();
+        self.tombstones.mark_committed();
         self.changes.ledger = false;
     }
 
     /// True when a commit would write nothing.
     pub(super) fn is_committed(&self) -> bool {
-        !self.changes.ledger && self.changes.devices.is_empty() && self.changes.removed.is_empty()
+        !self.changes.ledger
+            && self.changes.devices.is_empty()
+            && self.changes.removed.is_empty()
+            && self.ordered.is_committed()
+            && self.backfill.changed.is_empty()
     }
+}
+
+/// What the calendar windows of a stream go by.
+pub(super) fn calendars_of(spec: &StreamSpec) -> Vec<Option<Calendar>> {
+    spec.windows.iter().map(|window| window.kind.calendar()).collect()
 }

@@ -36,6 +36,15 @@ impl LiveTime {
     }
 }
 
+/// Both clocks that deadlines are kept in, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clocks {
+    /// Runs while silence means something.
+    pub live: LiveTime,
+    /// Runs always.
+    pub proc: ProcTime,
+}
+
 /// Maps monotonic time to live time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IdleClock {
@@ -63,6 +72,11 @@ impl IdleClock {
         LiveTime(self.live_before + running)
     }
 
+    /// Both clocks at `now`.
+    pub(super) fn clocks(&self, now: ProcTime) -> Clocks {
+        Clocks { live: self.read(now), proc: now }
+    }
+
     /// When live time will reach `at`; `None` while the clock stands still.
     pub(super) fn proc_time_of(&self, at: LiveTime) -> Option<ProcTime> {
         let since = self.running_since?;
@@ -87,13 +101,14 @@ impl<D: Ord + Copy> IdleTimers<D> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes the earliest entry that is due at `now`.
-    pub(super) fn pop_due(&mut self, now: LiveTime) -> Option<D> {
+    /// Takes the earliest entry that is due at `now`: its time and its device. A device
+    /// that was heard since is put back, so that all come out in the order of their deadlines.
+    pub(super) fn pop_due(&mut self, now: LiveTime) -> Option<(LiveTime, D)> {
         let Reverse((at, _)) = *self.heap.peek()?;
         if at > now {
             return None;
         }
-        self.heap.pop().map(|Reverse((_, device))| device)
+        self.heap.pop().map(|Reverse(entry)| entry)
     }
 }
 
@@ -171,8 +186,8 @@ mod tests {
         timers.push(LiveTime(3), 2);
         assert_eq!(timers.earliest(), Some(LiveTime(3)));
         assert_eq!(timers.pop_due(LiveTime(2)), None);
-        assert_eq!(timers.pop_due(LiveTime(5)), Some(2));
-        assert_eq!(timers.pop_due(LiveTime(5)), Some(1));
+        assert_eq!(timers.pop_due(LiveTime(5)), Some((LiveTime(3), 2)));
+        assert_eq!(timers.pop_due(LiveTime(5)), Some((LiveTime(5), 1)));
         assert_eq!(timers.pop_due(LiveTime(5)), None);
     }
 }

@@ -30,6 +30,11 @@ pub fn put_f64(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
+/// Appends eight bytes that have no small values.
+pub fn put_fixed(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
 /// Appends bytes behind their length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_u64(out, bytes.len() as u64);
@@ -138,9 +143,17 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`Damaged`] when cut short.
     pub fn f64(&mut self) -> Result<f64, Damaged> {
+        self.fixed().map(f64::from_bits)
+    }
+
+    /// Eight bytes.
+    ///
+    /// # Errors
+    /// [`Damaged`] when cut short.
+    pub fn fixed(&mut self) -> Result<u64, Damaged> {
         let (bytes, rest) = self.rest.split_first_chunk::<8>().ok_or(Damaged)?;
         self.rest = rest;
-        Ok(f64::from_bits(u64::from_le_bytes(*bytes)))
+        Ok(u64::from_le_bytes(*bytes))
     }
 
     /// Bytes behind their length, borrowed.

@@ -2,14 +2,17 @@
 //! cloud. PURE. Whatever is repeated, late or out of order, the end state is
 //! exact:
 //!
-//! - a pane replaces the one held under its id when its (epoch, rev) is higher;
-//! - `delta`, `late`, `gap` and `alarm` count once per (gw, epoch, lane, seq);
+//! - a pane replaces the one held under its id when its (epoch, rev) is higher, and
+//!   so does a `join` with a `rev`;
+//! - `delta`, `record`, `late`, `gap`, `alarm` and a `join` without a `rev` count once per
+//!   (gw, epoch, lane, seq);
 //! - ids named in `replaces` are dropped and stay dead;
 //! - `seq` has no holes per (gw, epoch, lane), other than those a gap record
 //!   stands for.
 //!
-//! Memory grows with the end state; a real consumer has a database here. What
-//! is not done: adding deltas to their panes (they are listed beside them).
+//! Deltas stand beside their panes; [`Receiver::merged`] adds them up, each once.
+//!
+//! Memory grows with the end state; a real consumer has a database here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +21,10 @@ use serde_json::{Map, Value};
 
 use self::seen::Seen;
 
+mod merged;
 mod seen;
+
+pub use merged::Merged;
 
 /// The version of the contract that is understood here.
 pub const VERSION: u64 = 1;
@@ -26,9 +32,12 @@ pub const VERSION: u64 = 1;
 /// What the cloud knows.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
+    /// Panes, and rows of window joins: whatever has revisions.
     panes: BTreeMap<String, Pane>,
     dead: BTreeSet<String>,
     others: BTreeMap<OnceKey, Value>,
+    /// By id, those among the others that are deltas of it.
+    deltas: BTreeMap<String, BTreeSet<OnceKey>>,
     lanes: BTreeMap<LaneKey, Seen>,
     counts: Counts,
 }
@@ -124,7 +133,9 @@ struct OnceKey {
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Pane,
+    Join,
     Delta,
+    Record,
     Late,
     Gap,
     Alarm,
@@ -181,12 +192,18 @@ impl Receiver {
             seen.insert(first, head.last_seq.unwrap_or(head.seq));
         }
         let effect = match (head.kind, head.id) {
-            (Kind::Pane, Some(id)) => {
+            (Kind::Pane | Kind::Join, Some(id)) if head.kind == Kind::Pane || head.rev.is_some() => {
                 self.drop_replaced(&id, head.replaces);
                 let pane = Pane { epoch: lane.epoch, rev: head.rev.unwrap_or(0), record: record.clone() };
                 self.upsert(id, pane)
             }
-            (kind, _) => self.once(OnceKey { kind, lane: lane.clone(), seq: head.seq }, &record),
+            (kind, id) => {
+                let key = OnceKey { kind, lane: lane.clone(), seq: head.seq };
+                if let (Kind::Delta, Some(id)) = (kind, id) {
+                    self.deltas.entry(id).or_default().insert(key.clone());
+                }
+                self.once(key, &record)
+            }
         };
         match effect {
             Effect::Repeat => self.counts.repeats += 1,
@@ -234,7 +251,12 @@ impl Receiver {
 
     /// The panes that stand, by id.
     pub fn panes(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record))
+        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record)).filter(|(_, record)| record["kind"] == "pane")
+    }
+
+    /// The rows of window joins that stand, by id.
+    pub fn joined(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.panes.iter().map(|(id, pane)| (id.as_str(), &pane.record)).filter(|(_, record)| record["kind"] == "join")
     }
 
     /// The late records, in the order of (gw, epoch, lane, seq).
@@ -242,7 +264,13 @@ impl Receiver {
         self.others.iter().filter(|(key, _)| key.kind == Kind::Late).map(|(_, record)| record)
     }
 
-    /// The end state: panes by id, then deltas, late records, gaps and alarms.
+    /// The readings that were passed on as they are, in the order of (gw, epoch, lane, seq).
+    pub fn readings(&self) -> impl Iterator<Item = &Value> {
+        self.others.iter().filter(|(key, _)| key.kind == Kind::Record).map(|(_, record)| record)
+    }
+
+    /// The end state: panes and windows of joins by id, then pairs, deltas, readings,
+    /// late records, gaps and alarms.
     pub fn end_state(&self) -> impl Iterator<Item = &Value> {
         self.panes.values().map(|pane| &pane.record).chain(self.others.values())
     }

@@ -40,7 +40,7 @@ pub const DEVICES_MAX: usize = 100_000;
 /// The largest `devices_max` with strategy `adaptive` for each device. What is measured
 /// takes some 300 bytes each in memory, and typically 60, at most 430, of a snapshot.
 pub const ADAPTIVE_DEVICES_MAX: usize = 20_000;
-/// What all devices together, without their windows, may take of a snapshot, by the
+/// What all devices together, without their windows, and the tombstones of others may take of a snapshot, by the
 /// estimate of `devices::cost_of`: 100,000 with names of 40 bytes. Beyond it records of
 /// further devices are rejected as `too_many_devices`.
 pub const DEVICES_COST_MAX: usize = 10 * 1024 * 1024;
@@ -52,15 +52,50 @@ pub const WINDOWS_MAX: usize = 8;
 /// record; beyond the bound its records go to lane `late` as `too_many_windows`.
 pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// What all open windows together may take of a snapshot, by the estimate of
-/// `Pane::cost`. Beyond it a record that needs another window goes to lane `late` as
-/// `too_many_windows`, and a field that is new to its window is left out.
+/// `Pane::cost`. Readings that wait for ordered output count too. Beyond it a record
+/// that needs another window goes to lane `late` as `too_many_windows`, a field that is
+/// new to its window is left out, and readings leave early.
 pub const OPEN_COST_MAX: usize = 22 * 1024 * 1024;
+/// Readings of one stream that may wait for ordered output when the configuration says
+/// nothing, and at most. They count in `OPEN_COST_MAX` too. Full: one leaves early.
+pub const ORDERED_DEFAULT: usize = 10_000;
+/// See `ORDERED_DEFAULT`.
+pub const ORDERED_MAX: usize = 100_000;
+/// Readings of one device by which copies are recognised when the configuration says
+/// nothing. Covers what a device, or a second gateway, sends again after a lost connection.
+pub const DEDUP_HORIZON_DEFAULT: usize = 128;
+/// The largest horizon that a configuration may ask for: each reading is compared with it.
+pub const DEDUP_HORIZON_MAX: usize = 1_024;
+/// What the memory of copies of all streams may take of a snapshot: fingerprints cannot
+/// be compressed. The configuration is checked against it.
+pub const DEDUP_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What is left of devices whose state was freed: four for each device that a stream may
+/// have, and never more than this, because their names cannot be compressed and all of
+/// them are in every snapshot. Full: the oldest goes, and its device begins anew.
+pub const TOMBSTONES_MAX: usize = 65_536;
+/// Windows of one device and definition that late records are gathered for. Beyond it
+/// what was gathered is emitted, so that only the number of rows grows.
+pub const BACKFILL_WINDOWS_MAX: usize = 256;
 /// Sketches and ordered points grow only while all open windows together take less than
 /// this, so that they never keep a window from being opened. Beyond it they go on with
 /// what they have, and say that they are approximate where that makes a difference.
 pub const GROWTH_COST_MAX: usize = OPEN_COST_MAX / 2;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
+/// Joins of one configuration.
+pub const JOINS_MAX: usize = 16;
+/// Windows that one join brings together.
+pub const JOIN_SIDES_MAX: usize = 8;
+/// What waits in all joins together, in bytes as estimated; each join has an equal
+/// share. It lies in memory and in every snapshot. Full: the oldest goes, is
+/// counted as `evicted`, and an outer join shows what it has.
+pub const JOINS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Records of one key that wait in an interval join. A device that sends without
+/// end must not push out all others; full: the oldest goes and is counted.
+pub const JOIN_RECORDS_PER_KEY_MAX: usize = 1_024;
+/// Keys of one join for which it is remembered up to where it is closed. Full: the
+/// lowest one holds for every key from then on.
+pub const JOIN_FENCES_MAX: usize = 4_096;
 /// Longest window.
 pub const WINDOW_SIZE_MAX: Span = Span::from_secs(366 * 86_400);
 /// Longest disorder, lateness or idle timeout.
@@ -115,8 +150,13 @@ pub const MQTT_NAME_BYTES: usize = 128;
 /// What the state may take of a snapshot, before compression: the sum of all that is
 /// bounded by its bytes. The store has room for it (`engine::ring::STATE_BYTES_MAX`), so
 /// that whatever the engine may hold can be kept. Whoever adds state adds it here.
-pub const STATE_COST_MAX: usize =
-    OPEN_COST_MAX + DEVICES_COST_MAX + OUTBOX_COST_MAX + REDELIVERY_LEN * 8 + BOOKS_COST_MAX;
+pub const STATE_COST_MAX: usize = OPEN_COST_MAX
+    + DEVICES_COST_MAX
+    + OUTBOX_COST_MAX
+    + REDELIVERY_LEN * 8
+    + BOOKS_COST_MAX
+    + JOINS_BYTES_MAX
+    + DEDUP_BYTES_MAX;
 /// The outbox in a snapshot: each row, of 40 bytes or more, with up to 20 of its own.
 const OUTBOX_COST_MAX: usize = *OUTBOX_BYTES.end() / 2 * 3;
 /// Books, definitions and field names of all streams.

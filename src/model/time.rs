@@ -124,6 +124,9 @@ impl WallTime {
 }
 
 impl ProcTime {
+    /// Later than any reading of the clock: no deadline.
+    pub const NEVER: ProcTime = ProcTime(u64::MAX);
+
     /// From milliseconds since the process started.
     pub const fn from_millis(millis: u64) -> ProcTime {
         ProcTime(millis)

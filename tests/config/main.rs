@@ -2,6 +2,7 @@
 //! of its problems, each with path, place and hint.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod joins;
 mod wrong;
 
 use std::path::PathBuf;
@@ -11,9 +12,10 @@ use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::spec::{
-    AllIdle, FieldsSpec, FormatSpec, KeySpec, LatePolicy, OnIdle, Resume, Scope, Strategy, TimeFallback, TimeFormat,
-    TimeSpec, WatermarkSpec, WindowKind,
+    AllIdle, FieldsSpec, FormatSpec, KeySpec, LatePolicy, LateUpdates, OnIdle, Resume, Scope, Strategy, TimeFallback,
+    TimeFormat, TimeSpec, WatermarkSpec, WindowKind,
 };
+use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
 use tidegate::model::time::{EventTime, Span};
 
@@ -382,4 +384,26 @@ fn a_scope_is_as_wide_as_the_widest_key() {
     }
     let unused = MINIMAL.replace("time = {", "group = \"{device}\"\ntime = {");
     assert_eq!(accepted(&unused).warnings[0].path, "streams[0].group");
+}
+
+#[test]
+fn every_setting_of_panes_lateness_and_calendars_is_read() {
+    let window = |text: &str| {
+        let text = FULL.replacen("size = \"1d\"\noffset = \"6h\"", text, 1);
+        let checked = check(&text, "t.toml").unwrap_or_else(|refused| panic!("{refused}"));
+        checked.config.pipeline.streams[0].windows[1].clone()
+    };
+    let all = window(
+        "calendar = \"week\"\nzone = \"europe/berlin\"\noffset = \"6h\"\nearly = \"30s\"\nlateness = \"1d\"\n\
+         late_updates = { every = \"5s\" }\nfinal = true\nlate = \"backfill\"\nbackfill_quiet = \"7s\"",
+    );
+    let zone = Zone::find("Europe/Berlin").unwrap();
+    let kind = WindowKind::Calendar { unit: CalendarUnit::Week, zone, offset: Span::from_secs(21_600) };
+    assert_eq!((all.kind, all.early, all.final_pane), (kind, Some(Span::from_secs(30)), true));
+    assert_eq!(all.late_updates, LateUpdates::Every(Span::from_secs(5)));
+    assert_eq!(all.late, LatePolicy::Backfill { quiet: Span::from_secs(7), max_age: Span::from_secs(60) });
+    let session = window("gap = \"5m\"\nmax_length = \"1h\"");
+    let max_length = Some(Span::from_secs(3_600));
+    assert_eq!(session.kind, WindowKind::Session { gap: Span::from_secs(300), max_length });
+    assert_eq!((session.early, session.final_pane, session.late_updates), (None, false, LateUpdates::Each));
 }

@@ -12,11 +12,8 @@ use super::process::World;
 impl World {
     /// Everything that has to hold once all has arrived.
     pub(crate) fn check_end(&mut self) -> Result<(), String> {
-        let oracle = self.log.oracle(&self.plan.spec);
+        let oracle = self.log.oracle(&self.plan.spec)?;
         self.count_sessions(&oracle);
-        if let Some((key, what)) = self.cloud.clashes.iter().find(|(key, _)| !oracle.reused.contains(key)) {
-            return Err(format!("{key:?}: {what}"));
-        }
         self.check_streams(&oracle)?;
         let evicted = self.check_lanes()?;
         let off = self.check_panes(&oracle)?;
@@ -30,18 +27,14 @@ impl World {
             }
             _ => (),
         }
-        self.check_late(&oracle, evicted.get("late").copied().unwrap_or(0))
+        let evicted = evicted.get("late").copied().unwrap_or(0);
+        let missing = self.check_late(&oracle, evicted)?;
+        self.check_deltas(&oracle, evicted - missing)
     }
 
     fn count_sessions(&mut self, oracle: &Oracle) {
         let grown = |cell: &&Cell| !cell.absorbed.is_empty();
-        self.trace.count(
-            "sessions that took in others or an earlier start",
-            oracle.cells.values().filter(grown).count() as u64,
-        );
-        if !oracle.reused.is_empty() {
-            self.trace.count("ids that two sessions had", oracle.reused.len() as u64);
-        }
+        self.trace.count("sessions that took in others", oracle.cells.values().filter(grown).count() as u64);
         let is_under =
             |scope| self.plan.spec.streams.iter().filter(|stream| stream.watermark.scope == scope).count() as u64;
         let (hold, catch_up) = (is_under(Scope::Stream(Resume::Hold)), is_under(Scope::Stream(Resume::CatchUp)));
@@ -64,6 +57,7 @@ impl World {
                 self.trace.count("on time", window.on_time);
                 self.trace.count("late updates", window.late_update);
                 self.trace.count("side output", window.side_output);
+                self.trace.count("backfilled", window.backfilled);
                 self.trace.count("dropped", window.dropped);
             }
         }
@@ -90,6 +84,7 @@ impl World {
                 redelivered: ledger.redelivered,
                 unprotected: ledger.unprotected,
                 rejected: ledger.rejected_by.clone(),
+                backfilled: stream.windows.iter().map(|window| window.backfilled).collect(),
                 side_output: stream.windows.iter().map(|window| window.side_output).collect(),
                 no_window: stream.windows.iter().map(|window| window.no_window).collect(),
                 dropped: stream.windows.iter().map(|window| window.dropped).collect(),
@@ -139,21 +134,15 @@ impl World {
     /// Windows whose highest revision is not what the oracle says.
     fn check_panes(&self, oracle: &Oracle) -> Result<Vec<String>, String> {
         let mut found: BTreeMap<Key, &Value> = BTreeMap::new();
-        for (_, record) in self.cloud.receiver.panes() {
-            let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
-            let start = record["start_ms"].as_i64().unwrap_or(i64::MIN);
-            if found.insert((text("stream"), text("window"), text("key"), start), record).is_some() {
-                return Err(format!("two ids for one window: {record}"));
-            }
+        for (id, record) in self.cloud.receiver.panes() {
+            found.insert(key_of(id, record), record);
         }
-        // Known and open: what the receiver has of two sessions under one id.
-        found.retain(|key, _| !oracle.reused.contains(key));
         let mut off = Vec::new();
-        for (key, cell) in oracle.cells.iter().filter(|(key, _)| !oracle.reused.contains(key)) {
+        for (key, cell) in &oracle.cells {
             // A window that is open and not shown again on idle may lag behind.
             let settled = cell.fired || self.shows_on_idle(&key.0);
-            let with_start = |start: &i64| (key.0.clone(), key.1.clone(), key.2.clone(), *start);
-            let standing = cell.absorbed.iter().filter_map(|start| found.remove(&with_start(start))).last();
+            let with_time = |time: &i64| (key.0.clone(), key.1.clone(), key.2.clone(), *time);
+            let standing = cell.absorbed.iter().filter_map(|time| found.remove(&with_time(time))).last();
             // One evicted pane may be the reason of all that is wrong with one session.
             match (found.remove(key), standing) {
                 (Some(record), _) if record["count"].as_u64().is_none_or(|count| count > cell.count) => {
@@ -180,8 +169,9 @@ impl World {
         spec.is_some_and(|spec| spec.on_idle == OnIdle::Emit && spec.watermark.idle_timeout.is_some())
     }
 
-    /// Each late record is there once; `evicted` of them are not.
-    fn check_late(&self, oracle: &Oracle, evicted: u64) -> Result<(), String> {
+    /// Each late record is there once; of those and the deltas `evicted` are not. Returns
+    /// the number of late records that are missing.
+    fn check_late(&self, oracle: &Oracle, evicted: u64) -> Result<u64, String> {
         let mut left = oracle.late.clone();
         for record in self.cloud.receiver.late() {
             let form = late_form(record);
@@ -191,12 +181,51 @@ impl World {
             }
         }
         let missing: u64 = left.values().sum();
-        if missing == evicted {
-            return Ok(());
+        if missing == evicted || (missing < evicted && !oracle.deltas.is_empty()) {
+            return Ok(missing);
         }
         let first = left.iter().find(|(_, count)| **count > 0);
         Err(format!("{missing} late records are missing, {evicted} were evicted; first: {first:?}"))
     }
+
+    /// The deltas of each window are together what came for it too late; but for what
+    /// `evicted` of them held.
+    fn check_deltas(&self, oracle: &Oracle, evicted: u64) -> Result<(), String> {
+        let mut found: BTreeMap<Key, Cell> = BTreeMap::new();
+        for record in self.cloud.receiver.deltas() {
+            let cell = found.entry(key_of(record["id"].as_str().unwrap_or_default(), record)).or_default();
+            cell.count += record["count"].as_u64().unwrap_or(0);
+            cell.end = record["end_ms"].as_i64().unwrap_or(i64::MIN);
+            cell.receive_time |= record["time_source"] == "receive";
+            for name in ["v", "a"] {
+                let sum = record["values"][name]["sum"].as_f64();
+                cell.fields.entry(name).or_default().extend(sum);
+            }
+        }
+        let sum = |cell: &Cell, name| cell.fields.get(name).map_or(0.0, |values| values.iter().sum::<f64>());
+        let same = |a: &Cell, b: &Cell| {
+            (a.count, a.end, a.receive_time) == (b.count, b.end, b.receive_time)
+                && ["v", "a"].iter().all(|name| (sum(a, name) - sum(b, name)).abs() < 1e-9)
+        };
+        let mut off = 0;
+        for (key, cell) in &oracle.deltas {
+            let merged = found.remove(key);
+            match merged {
+                Some(merged) if same(&merged, cell) => {}
+                Some(merged) if merged.count > cell.count => return Err(format!("{key:?}: {merged:?}, came {cell:?}")),
+                Some(_) | None if off < evicted => off += 1,
+                merged => return Err(format!("{key:?}: {merged:?} came, should be {cell:?}; {evicted} evicted")),
+            }
+        }
+        found.first_key_value().map_or(Ok(()), |(key, cell)| Err(format!("{key:?} should have no delta: {cell:?}")))
+    }
+}
+
+/// Which window a record is of, by its id.
+fn key_of(id: &str, record: &Value) -> Key {
+    let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+    let time = id.rsplit('/').next().and_then(|time| time.parse::<i64>().ok());
+    (text("stream"), text("window"), text("key"), time.unwrap_or(i64::MIN))
 }
 
 /// The record says exactly what is in the window. Sums are exact: all values are

@@ -1,14 +1,13 @@
 //! The cloud: a broker that takes batches in order, acknowledges them late or
 //! never, and the reference receiver behind it. Checks each record as it comes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 use tidegate::engine::step::{Batch, BatchId};
 use tidegate::fleet::receiver::{Effect, Receiver};
 use tidegate::model::rng::Rng;
 
-use super::oracle::Key;
 use super::plan::{Plan, as_len};
 
 /// Where a sequence number counts: epoch and lane.
@@ -33,10 +32,6 @@ pub(crate) struct Cloud {
     next_seq: BTreeMap<Lane, u64>,
     watermarks: BTreeMap<(String, String), i64>,
     revisions: BTreeMap<String, u64>,
-    /// Stream and window of the sessions.
-    sessions: BTreeSet<(String, String)>,
-    /// Sessions whose id had been used with these revisions; the end shows why.
-    pub clashes: BTreeMap<Key, String>,
     /// Panes by kind, each once.
     pub kinds: BTreeMap<String, u64>,
     /// Numbers that gap records stand for.
@@ -57,8 +52,6 @@ impl Cloud {
             next_seq: BTreeMap::new(),
             watermarks: BTreeMap::new(),
             revisions: BTreeMap::new(),
-            sessions: plan.sessions(),
-            clashes: BTreeMap::new(),
             kinds: BTreeMap::new(),
             gaps: BTreeMap::new(),
         }
@@ -159,22 +152,10 @@ impl Cloud {
         }
         for applied in applied {
             if applied.effect == Effect::Conflict {
-                self.note_clash(&applied.record, "another content under the same revision".to_owned())?;
+                return Err(format!("another content under the same revision: {}", applied.record));
             }
             self.check(&applied.record).map_err(|what| format!("{what}: {}", applied.record))?;
         }
-        Ok(())
-    }
-
-    /// Only sessions may have clashes: see `Oracle::reused`.
-    fn note_clash(&mut self, record: &Value, what: String) -> Result<(), String> {
-        let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
-        let (stream, window) = (text("stream"), text("window"));
-        if !self.sessions.contains(&(stream.clone(), window.clone())) {
-            return Err(format!("{what}: {record}"));
-        }
-        let start = record["start_ms"].as_i64().unwrap_or(i64::MIN);
-        self.clashes.insert((stream, window, text("key"), start), what);
         Ok(())
     }
 
@@ -207,7 +188,29 @@ impl Cloud {
         } else if known != record {
             return Err(format!("the same number for another record, before it was {known}"));
         }
-        if is_new && kind == "pane" { self.check_pane(record) } else { Ok(()) }
+        *self.kinds.entry("deltas".to_owned()).or_default() += u64::from(is_new && kind == "delta");
+        match kind.as_str() {
+            "pane" if is_new => self.check_pane(record),
+            "join" if is_new => self.check_join(record),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rows of one window of a join come under rising revisions.
+    fn check_join(&mut self, record: &Value) -> Result<(), String> {
+        let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+        let Some(revision) = record["rev"].as_u64() else {
+            *self.kinds.entry("that are pairs".to_owned()).or_default() += 1;
+            return Ok(());
+        };
+        if record["partial"] != false {
+            return Err("partial, although nothing was lost".to_owned());
+        }
+        *self.kinds.entry(format!("joined {}", text("pane"))).or_default() += 1;
+        match self.revisions.insert(text("id"), revision) {
+            Some(before) if revision <= before => Err(format!("revision {before} came before revision {revision}")),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Results of one device come in order, whatever the lane.
@@ -228,14 +231,10 @@ impl Cloud {
         let revision = record["rev"].as_u64().ok_or("no revision")?;
         let mut replaced = record["replaces"].as_array().into_iter().flatten().filter_map(Value::as_str);
         if let Some(id) = replaced.find(|id| self.revisions.get(*id).is_some_and(|before| *before >= revision)) {
-            let start = id.rsplit('/').next().and_then(|start| start.parse::<i64>().ok());
-            let what = format!("revision {revision} is not higher than that of {id}, which it replaces");
-            self.clashes.insert((text("stream"), text("window"), text("key"), start.unwrap_or(i64::MIN)), what);
+            return Err(format!("revision {revision} is not higher than that of {id}, which it replaces"));
         }
         match self.revisions.insert(text("id"), revision) {
-            Some(before) if revision <= before => {
-                self.note_clash(record, format!("revision {before} came before revision {revision}"))
-            }
+            Some(before) if revision <= before => Err(format!("revision {before} came before revision {revision}")),
             Some(_) | None => Ok(()),
         }
     }

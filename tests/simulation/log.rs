@@ -107,7 +107,7 @@ impl Log {
         }
     }
 
-    pub(crate) fn oracle(&self, spec: &PipelineSpec) -> Oracle {
+    pub(crate) fn oracle(&self, spec: &PipelineSpec) -> Result<Oracle, String> {
         Oracle::new(spec, &self.entries)
     }
 

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tidegate::engine::spec::{LatePolicy, PipelineSpec, Resume, Scope, StreamSpec, WindowKind};
 use tidegate::model::record::RejectReason;
+use tidegate::model::time::Span;
 
 use super::devices::Item;
 use super::log::{Entry, Take};
-use super::sessions::Sessions;
+use super::sessions::{Rules, Sessions};
 
-/// stream, window, device, start.
+/// stream, window, device, the time in the id.
 pub(crate) type Key = (String, String, String, i64);
 
 /// One window's content.
@@ -21,10 +22,12 @@ pub(crate) struct Cell {
     pub count: u64,
     pub receive_time: bool,
     pub end: i64,
+    /// The time in its id.
+    pub opened: i64,
     pub fields: BTreeMap<&'static str, Vec<f64>>,
     /// The watermark has passed its end.
     pub fired: bool,
-    /// Sessions: starts that this one had before, or that others had which are part of it.
+    /// Sessions: the times in the ids of others that are part of it.
     pub absorbed: BTreeSet<i64>,
 }
 
@@ -40,6 +43,7 @@ pub(crate) struct Books {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Per window: beyond lateness, published raw or dropped.
     pub side_output: Vec<u64>,
+    pub backfilled: Vec<u64>,
     pub no_window: Vec<u64>,
     pub dropped: Vec<u64>,
 }
@@ -59,28 +63,32 @@ struct StreamState {
 /// The truth.
 pub(crate) struct Oracle {
     pub cells: BTreeMap<Key, Cell>,
+    /// What came for windows that had expired, where it is gathered.
+    pub deltas: BTreeMap<Key, Cell>,
     /// Late and future records; how often each.
     pub late: BTreeMap<String, u64>,
     pub books: Vec<Books>,
-    /// Ids that two sessions had, one after the other.
-    pub reused: BTreeSet<Key>,
     streams: Vec<StreamState>,
     sessions: Sessions,
 }
 
 impl Oracle {
     /// Replays `entries`.
-    pub(crate) fn new(spec: &PipelineSpec, entries: &[Entry]) -> Oracle {
+    ///
+    /// # Errors
+    /// The rules themselves give one id to two sessions.
+    pub(crate) fn new(spec: &PipelineSpec, entries: &[Entry]) -> Result<Oracle, String> {
         let mut oracle = Oracle {
             cells: BTreeMap::new(),
+            deltas: BTreeMap::new(),
             late: BTreeMap::new(),
             books: Vec::new(),
-            reused: BTreeSet::new(),
             sessions: Sessions::default(),
             streams: spec.streams.iter().map(|_| StreamState::default()).collect(),
         };
         for (state, stream) in oracle.streams.iter_mut().zip(&spec.streams) {
             state.books.side_output = vec![0; stream.windows.len()];
+            state.books.backfilled = vec![0; stream.windows.len()];
             state.books.no_window = vec![0; stream.windows.len()];
             state.books.dropped = vec![0; stream.windows.len()];
         }
@@ -90,10 +98,10 @@ impl Oracle {
                 Entry::Idle(devices) => oracle.idle(spec, devices),
             }
         }
-        (oracle.reused, oracle.cells) = core::mem::take(&mut oracle.sessions).end(core::mem::take(&mut oracle.cells));
+        core::mem::take(&mut oracle.sessions).end(&mut oracle.cells)?;
         oracle.fire(spec);
         oracle.books = oracle.streams.iter().map(|state| state.books.clone()).collect();
-        oracle
+        Ok(oracle)
     }
 
     fn take(&mut self, spec: &PipelineSpec, take: &Take) {
@@ -162,33 +170,27 @@ impl Oracle {
             let lateness = window.lateness.as_i64();
             let mut taken = false;
             let key = |start| (spec.name.as_str().into(), window.name.as_str().into(), record.device.into(), start);
-            let covering = match window.kind {
-                WindowKind::Session { gap } => {
-                    let alone = (at, at + gap.as_i64());
-                    if let Some(cell) = self.sessions.touch(&key(0), alone, lateness, watermark) {
-                        cell.add(record);
-                        taken = true;
-                    }
-                    vec![alone]
+            let covering = windows_of(window.kind, at);
+            if let WindowKind::Session { gap, max_length } = window.kind {
+                let (gap, max_length) = (gap.as_i64(), max_length.map(Span::as_i64));
+                if let Some(cell) = self.sessions.touch(&key(0), at, Rules { gap, max_length, lateness, watermark }) {
+                    cell.add(record);
+                    taken = true;
                 }
-                WindowKind::Tumbling { size, offset_ms } => covering(size.as_i64(), size.as_i64(), offset_ms, at),
-                WindowKind::Sliding { size, slide, offset_ms } => {
-                    covering(size.as_i64(), slide.as_i64(), offset_ms, at)
-                }
-            };
+            }
+            let mut backfilled = false;
             let fixed = !matches!(window.kind, WindowKind::Session { .. });
             for (start, end) in covering.iter().filter(|_| fixed) {
-                if watermark.is_some_and(|watermark| watermark >= end - 1 + lateness) {
-                    continue;
+                let expired = watermark.is_some_and(|watermark| watermark >= end - 1 + lateness);
+                if !expired || window.late.is_backfill() {
+                    self.add((start, end), key(*start), expired, record);
+                    (taken, backfilled) = (taken || !expired, backfilled || expired);
                 }
-                taken = true;
-                let cell = self.cells.entry(key(*start)).or_default();
-                cell.end = *end;
-                cell.add(record);
             }
             let late = watermark.filter(|watermark| !covering.is_empty() || at + lateness <= *watermark);
             match late {
                 _ if taken => {}
+                _ if backfilled => self.streams[index].books.backfilled[place] += 1,
                 None => self.streams[index].books.no_window[place] += 1,
                 Some(_) if window.late == LatePolicy::Drop => self.streams[index].books.dropped[place] += 1,
                 Some(watermark) => {
@@ -211,6 +213,14 @@ impl Oracle {
         }
     }
 
+    /// Into one window of those that are no sessions, or what came for it too late.
+    fn add(&mut self, (start, end): (&i64, &i64), key: Key, expired: bool, record: &Record<'_>) {
+        let cells = if expired { &mut self.deltas } else { &mut self.cells };
+        let cell = cells.entry(key).or_default();
+        (cell.opened, cell.end) = (*start, *end);
+        cell.add(record);
+    }
+
     fn note_late(&mut self, spec: &StreamSpec, window: &str, record: &Record<'_>, reason: &str, lag: i128) {
         let at = record.at.unwrap_or(record.wall);
         let values: BTreeMap<_, _> = record.values.iter().collect();
@@ -228,6 +238,17 @@ impl Oracle {
                 }
             }
         }
+    }
+}
+
+/// Every window that `at` is in; of a session, what it would be alone.
+fn windows_of(kind: WindowKind, at: i64) -> Vec<(i64, i64)> {
+    match kind {
+        WindowKind::Session { gap, .. } => vec![(at, at + gap.as_i64())],
+        WindowKind::Tumbling { size, offset_ms } => covering(size.as_i64(), size.as_i64(), offset_ms, at),
+        WindowKind::Sliding { size, slide, offset_ms } => covering(size.as_i64(), slide.as_i64(), offset_ms, at),
+        // The plans have hours of UTC only.
+        WindowKind::Calendar { .. } => covering(3_600_000, 3_600_000, 0, at),
     }
 }
 

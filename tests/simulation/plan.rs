@@ -1,13 +1,12 @@
 //! What the world of one seed is like: its pipeline, its broker, its faults.
 
-use std::collections::BTreeSet;
-
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::encode::Encoding;
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, LatePolicy, OnIdle, PipelineSpec, Resume, Scope, StreamSpec, TimeFallback,
-    TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, JoinKind, JoinSpec, KeySpec, LatePolicy, LateUpdates, OnIdle, PipelineSpec,
+    Resume, Scope, StreamSpec, TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowRef, WindowSpec,
 };
+use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
 use tidegate::model::time::{EventTime, Span};
@@ -77,7 +76,7 @@ impl Plan {
         let mut rng = Rng::fork(seed, 1);
         let idle_allowed = !rng.chance(3);
         let streams = rng.between(1, 3);
-        let spec = PipelineSpec {
+        let mut spec = PipelineSpec {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
             encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
@@ -87,11 +86,13 @@ impl Plan {
                 1 << 30
             },
             streams: (0..streams).map(|index| stream(&mut rng, index, idle_allowed)).collect(),
+            joins: Vec::new(),
             commit: CommitSpec {
                 interval: Span::from_millis(pick(&mut rng, &[1, 20, 200, 1_000])),
                 snapshot_interval: Span::from_millis(pick(&mut rng, &[150, 2_000, 60_000])),
             },
         };
+        spec.joins = joins(seed, &mut spec.streams);
         let calm = rng.chance(12);
         Plan {
             spec,
@@ -146,18 +147,14 @@ impl Plan {
         self.spec.outbox_bytes_max < 1 << 20
     }
 
-    /// Stream and window of the sessions.
-    pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
-        let of = |stream: &StreamSpec| {
-            let windows = stream.windows.iter().filter(|window| matches!(window.kind, WindowKind::Session { .. }));
-            windows.map(|window| (stream.name.as_str().into(), window.name.as_str().into())).collect::<Vec<_>>()
+    /// Time alone changes nothing that is persisted: a deadline is what was left of it at
+    /// the last commit.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        let by_clock = |window: &WindowSpec| {
+            window.early.is_some() || window.late.is_backfill() || window.late_updates != LateUpdates::Each
         };
-        self.spec.streams.iter().flat_map(of).collect()
-    }
-
-    /// Silence changes nothing that is persisted.
-    pub(crate) fn never_idle(&self) -> bool {
-        self.spec.streams.iter().all(|stream| stream.watermark.idle_timeout.is_none())
+        let of = |stream: &StreamSpec| stream.watermark.idle_timeout.is_some() || stream.windows.iter().any(by_clock);
+        !self.spec.joins.is_empty() || self.spec.streams.iter().any(of)
     }
 }
 
@@ -184,6 +181,29 @@ fn stream(rng: &mut Rng, index: u64, idle_allowed: bool) -> StreamSpec {
     spec.watermark.scope = scope(rng);
     spec.windows = (0..windows).map(|window| self::window(rng, window)).collect();
     spec
+}
+
+/// Joins of the first two streams; their first windows are made alike.
+fn joins(seed: u64, streams: &mut [StreamSpec]) -> Vec<JoinSpec> {
+    let mut rng = Rng::fork(seed, 7);
+    let [first, second, ..] = streams else { return Vec::new() };
+    if rng.chance(2) {
+        return Vec::new();
+    }
+    let ttl = Span::from_millis(pick(&mut rng, &[1_000, 10_000, 3_600_000]));
+    let upper_ms = as_ms(pick(&mut rng, &[0, 100, 2_000]));
+    let (left, right) = (first.name.clone(), second.name.clone());
+    let lower_ms = upper_ms - as_ms(pick(&mut rng, &[0, 50, 4_000]));
+    let interval = JoinKind::Interval { left, right, lower_ms, upper_ms, key: KeySpec::Device };
+    let mut joins = vec![JoinSpec { name: name("pairs"), ttl, kind: interval }];
+    if !matches!(first.windows[0].kind, WindowKind::Session { .. }) {
+        second.windows[0].kind = first.windows[0].kind;
+        let side =
+            |stream: &StreamSpec| WindowRef { stream: stream.name.clone(), window: stream.windows[0].name.clone() };
+        let kind = JoinKind::Window { sides: vec![side(first), side(second)], outer: rng.chance(2) };
+        joins.push(JoinSpec { name: name("rows"), ttl, kind });
+    }
+    joins
 }
 
 fn scope(rng: &mut Rng) -> Scope {
@@ -216,17 +236,41 @@ fn window(rng: &mut Rng, index: u64) -> WindowSpec {
     let sliding = slide != size;
     let gap = Span::from_millis(pick(rng, &[50, 400, 2_000, 10_000]));
     let kind = if rng.chance(4) {
-        WindowKind::Session { gap }
+        let longest = pick(rng, &[1, 2, 5]) * gap.as_millis() + rng.below(100);
+        WindowKind::Session { gap, max_length: rng.chance(3).then(|| Span::from_millis(longest)) }
     } else if sliding {
         WindowKind::Sliding { size, slide, offset_ms }
+    } else if rng.chance(12) {
+        let zone = Zone::find("UTC").expect("in the database");
+        WindowKind::Calendar { unit: CalendarUnit::Hour, zone, offset: Span::ZERO }
     } else {
         WindowKind::Tumbling { size, offset_ms }
     };
+    let lateness = Span::from_millis(pick(rng, &[0, 300, 2_000, 10_000]));
     WindowSpec {
-        lateness: Span::from_millis(pick(rng, &[0, 300, 2_000, 10_000])),
-        late: if rng.chance(5) { LatePolicy::Drop } else { LatePolicy::SideOutput },
+        lateness,
+        late: late(rng, kind),
+        late_updates: if rng.chance(3) {
+            LateUpdates::Every(Span::from_millis(pick(rng, &[1, 200, 5_000])))
+        } else {
+            LateUpdates::Each
+        },
+        early: rng.chance(4).then(|| Span::from_millis(pick(rng, &[10, 500, 10_000]))),
+        final_pane: rng.chance(4),
         aggregates: Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Mean, Kind::Min, Kind::Max]),
         ..WindowSpec::new(name(&format!("w{index}")), kind)
+    }
+}
+
+fn late(rng: &mut Rng, kind: WindowKind) -> LatePolicy {
+    let backfill = LatePolicy::Backfill {
+        quiet: Span::from_millis(pick(rng, &[20, 500, 3_000])),
+        max_age: Span::from_millis(pick(rng, &[100, 5_000, 30_000])),
+    };
+    match rng.below(6) {
+        0 => LatePolicy::Drop,
+        1 | 2 if !matches!(kind, WindowKind::Session { .. }) => backfill,
+        _ => LatePolicy::SideOutput,
     }
 }
 

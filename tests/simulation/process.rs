@@ -296,7 +296,7 @@ impl World {
 
     /// The process dies here, and another one starts on what survived.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
-        let clean = !self.disk.crashed() && self.driver.engine().is_committed() && self.plan.never_idle();
+        let clean = !self.disk.crashed() && self.driver.engine().is_committed() && !self.plan.has_deadlines();
         let before = clean.then(|| self.driver.engine().snapshot(self.now()));
         _ = self.broker.tear(&mut self.rng);
         self.cloud.tear(&mut self.rng)?;

@@ -7,71 +7,100 @@ use super::oracle::{Cell, Key};
 
 #[derive(Default)]
 pub(crate) struct Sessions {
-    /// By stream, window and device (start 0): start and content.
+    /// By stream, window and device (time 0): start and content.
     live: BTreeMap<Key, Vec<(i64, Cell)>>,
     ended: Vec<(Key, Cell)>,
 }
 
+/// What sessions of one window definition are like.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    pub gap: i64,
+    pub max_length: Option<i64>,
+    pub lateness: i64,
+    pub watermark: Option<i64>,
+}
+
 impl Sessions {
-    /// The session that a record which is alone in `alone` belongs to, once all that it
-    /// connects are one. `None`: that one has expired.
-    pub(crate) fn touch(
-        &mut self,
-        key: &Key,
-        alone: (i64, i64),
-        lateness: i64,
-        watermark: Option<i64>,
-    ) -> Option<&mut Cell> {
-        let expired = |end: i64| watermark.is_some_and(|watermark| watermark >= end - 1 + lateness);
+    /// The session that a record at `at` belongs to, once all that it connects are one.
+    /// `None`: that one has expired.
+    pub(crate) fn touch(&mut self, key: &Key, at: i64, rules: Rules) -> Option<&mut Cell> {
+        let expired = |end: i64| rules.watermark.is_some_and(|watermark| watermark >= end - 1 + rules.lateness);
         let live = self.live.entry(key.clone()).or_default();
         let (gone, live_on): (Vec<_>, Vec<_>) = live.drain(..).partition(|(_, cell)| expired(cell.end));
-        self.ended.extend(gone.into_iter().map(|(start, cell)| (with_start(key, start), cell)));
-        let is_joined = |start: i64, end: i64| start <= alone.1 && end >= alone.0;
-        let (touched, mut apart): (Vec<_>, Vec<_>) =
-            live_on.into_iter().partition(|(start, cell)| is_joined(*start, cell.end));
-        let start = touched.iter().map(|(start, _)| *start).fold(alone.0, i64::min);
-        let end = touched.iter().map(|(_, cell)| cell.end).fold(alone.1, i64::max);
+        self.ended.extend(gone.into_iter().map(|(_, cell)| (with_time(key, cell.opened), cell)));
+        *live = live_on;
+        let (parts, start, end) = rules.parts(live, at);
         if expired(end) {
-            // It touched nothing that lives, for that would have a later end.
-            *live = apart;
             return None;
         }
-        let mut merged = Cell { end, ..Cell::default() };
-        for (before, cell) in touched {
+        let mut merged = Cell { end, opened: at, ..Cell::default() };
+        let (touched, apart): (Vec<_>, Vec<_>) = live.drain(..).partition(|(start, _)| parts.contains(start));
+        *live = apart;
+        for (_, cell) in &touched {
+            merged.opened = if merged.count == 0 { cell.opened } else { merged.opened.min(cell.opened) };
             merged.count += cell.count;
+        }
+        for (_, cell) in touched {
             merged.receive_time |= cell.receive_time;
             merged.absorbed.extend(cell.absorbed);
-            merged.absorbed.insert(before);
+            merged.absorbed.insert(cell.opened);
             for (name, values) in cell.fields {
                 merged.fields.entry(name).or_default().extend(values);
             }
         }
-        merged.absorbed.remove(&start);
-        apart.push((start, merged));
-        *live = apart;
+        merged.absorbed.remove(&merged.opened);
+        live.push((start, merged));
         live.last_mut().map(|(_, cell)| cell)
     }
 
-    /// All sessions there ever were, among the windows of other kinds; and the ids that
-    /// were not those of one session only.
-    pub(crate) fn end(self, mut cells: BTreeMap<Key, Cell>) -> (BTreeSet<Key>, BTreeMap<Key, Cell>) {
+    /// All sessions there ever were, among the windows of other kinds.
+    ///
+    /// # Errors
+    /// An id that two of them had.
+    pub(crate) fn end(self, cells: &mut BTreeMap<Key, Cell>) -> Result<(), String> {
         let live = self.live.into_iter().flat_map(|(key, live)| {
-            live.into_iter().map(move |(start, cell)| (with_start(&key, start), cell)).collect::<Vec<_>>()
+            live.into_iter().map(move |(_, cell)| (with_time(&key, cell.opened), cell)).collect::<Vec<_>>()
         });
-        let (mut used, mut reused) = (BTreeSet::new(), BTreeSet::new());
+        let mut used = BTreeSet::new();
         for (key, cell) in self.ended.into_iter().chain(live) {
-            let starts = cell.absorbed.iter().copied().chain([key.3]);
-            for known in starts.map(|start| with_start(&key, start)) {
+            let times = cell.absorbed.iter().copied().chain([key.3]);
+            for known in times.map(|time| with_time(&key, time)) {
                 if !used.insert(known.clone()) {
-                    reused.insert(known);
+                    return Err(format!("two sessions had the id {known:?}"));
                 }
             }
             cells.insert(key, cell);
         }
-        (reused, cells)
+        Ok(())
     }
 }
 
-fn with_start(key: &Key, start: i64) -> Key {
-    (key.0.clone(), key.1.clone(), key.2.clone(), start)
+impl Rules {
+    /// The starts of those that become one with a record at `at`, and the bounds of that.
+    fn parts(self, live: &[(i64, Cell)], at: i64) -> (Vec<i64>, i64, i64) {
+        let mut touched: Vec<(i64, i64)> = live.iter().map(|(start, cell)| (*start, cell.end)).collect();
+        touched.sort_unstable();
+        let later = touched.iter().map(|(start, _)| *start).find(|start| *start > at);
+        touched.retain(|(start, end)| *start <= at + self.gap && *end >= at);
+        let start = touched.iter().map(|(start, _)| *start).fold(at, i64::min);
+        let end = touched.iter().map(|(_, end)| *end).fold(at + self.gap, i64::max);
+        let max = self.max_length.unwrap_or(i64::MAX);
+        if end - start <= max {
+            return (touched.iter().map(|(start, _)| *start).collect(), start, end);
+        }
+        let free = later.map_or(at + self.gap, |later| later.min(at + self.gap));
+        let before = touched.iter().rev().find(|(start, _)| *start <= at).filter(|(start, _)| at < start + max);
+        if let Some((start, end)) = before {
+            return (vec![*start], *start, *end.max(&free.min(start + max)));
+        }
+        match touched.iter().find(|(start, end)| *start > at && end - at <= max) {
+            Some((start, end)) if later == Some(*start) => (vec![*start], at, *end),
+            Some(_) | None => (Vec::new(), at, free),
+        }
+    }
+}
+
+fn with_time(key: &Key, time: i64) -> Key {
+    (key.0.clone(), key.1.clone(), key.2.clone(), time)
 }

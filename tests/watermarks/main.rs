@@ -6,6 +6,7 @@
 mod idle;
 mod keys;
 mod random;
+mod replay;
 mod scopes;
 mod strategies;
 mod trace;

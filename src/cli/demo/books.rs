@@ -111,9 +111,13 @@ impl Ledger {
             ledger.received += books["received"].as_u64().unwrap_or(0);
             let places = ["accepted", "rejected", "duplicate", "future", "ignored"];
             ledger.lines.push(Line::new(format!("stream {name}"), books, "received", &places));
+            if !stream["records"].is_null() {
+                let places = ["open", "on_time", "early", "side_output"];
+                ledger.lines.push(Line::new(format!("records {name}"), &stream["records"], "accepted", &places));
+            }
             for window in items(&stream["windows"]) {
                 let name = format!("window {name}/{}", window["name"].as_str().unwrap_or("?"));
-                let places = ["open", "on_time", "late_update", "side_output", "dropped", "no_window"];
+                let places = ["open", "on_time", "late_update", "side_output", "backfilled", "dropped", "no_window"];
                 ledger.lines.push(Line::new(name, window, "accepted", &places));
             }
         }
@@ -239,7 +243,7 @@ mod tests {
                 "streams": [{"name": "climate",
                     "ledger": {"received": 9, "accepted": 8, "rejected": 1, "duplicate": 0, "future": 0, "ignored": 0},
                     "windows": [{"name": "5s", "accepted": 8, "open": open, "on_time": 5, "late_update": 1,
-                        "side_output": 0, "dropped": 0, "no_window": 0}]}],
+                        "side_output": 0, "backfilled": 0, "dropped": 0, "no_window": 0}]}],
                 "outbox": {"lanes": [{"lane": "live", "queued": 4, "acked": 3, "evicted": 0, "held": 1},
                     {"lane": "late", "queued": 0, "acked": 0, "evicted": 0, "held": 0}]}})
         };

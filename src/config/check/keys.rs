@@ -53,6 +53,7 @@ pub static ROOT: Section = Section {
         key("storage", Required, "where state lives (not needed for `replay`)"),
         key("control", Optional, "the control socket; without it there is none"),
         key("streams", Optional, "what is aggregated, and how"),
+        key("joins", Optional, "what is joined across streams"),
     ],
 };
 
@@ -163,7 +164,19 @@ pub static STREAM: Section = Section {
         key("max_future", Default("5m"), "records further ahead of our clock are set aside; or `off`"),
         key("min_time", Default("2000-01-01T00:00:00Z"), "earlier times are no times (RFC 3339); or `off`"),
         key("devices_max", Default("10000"), "records of further devices are rejected; 1 to 100000"),
-        key("windows", Required, "at least one `[[streams.windows]]`"),
+        key(
+            "state_ttl",
+            Default("off"),
+            "silence after which the state of a device is freed, and its place is another's; or `off`",
+        ),
+        key("dedup", Default("off"), "readings that come twice count once; see `streams.dedup`"),
+        key(
+            "records",
+            Derived("`off` with windows, else `arrival`"),
+            "pass single readings on: `off`, on `arrival`, or `ordered` by event time",
+        ),
+        key("ordered_max", Default("10000"), "readings that may wait for `records = \"ordered\"`; 1 to 100000"),
+        key("windows", Optional, "`[[streams.windows]]`; without any, readings are passed on as they are"),
     ],
 };
 
@@ -177,6 +190,24 @@ pub static TIME: Section = Section {
         key("format", Derived("either `unit` or `format`"), "`rfc3339`, with an offset"),
         key("missing", Default("reject"), "no time there: `reject` the record, or take the time of `receive`"),
         key("bad", Default("reject"), "unreadable, or before `min_time`: `reject` or `receive`"),
+    ],
+};
+
+/// `dedup` of a stream.
+pub static DEDUP: Section = Section {
+    title: "streams.dedup",
+    keys: &[
+        key("sequence", Derived("either `sequence` or `by`"), "the field that numbers the readings of a device"),
+        key(
+            "by",
+            Derived("either `sequence` or `by`"),
+            "`time_and_values`: the same time and values are the same reading",
+        ),
+        key(
+            "horizon",
+            Derived("`128`, or what 2 MiB hold for `devices_max`"),
+            "readings remembered per device, 1 to 1024",
+        ),
     ],
 };
 
@@ -194,13 +225,37 @@ pub static WINDOW: Section = Section {
     title: "[[streams.windows]]",
     keys: &[
         key("name", Required, "unique within the stream"),
-        key("size", Derived("required, but with `gap`"), "windows of this size, up to 366d"),
+        key("size", Derived("required, but with `gap` or `calendar`"), "windows of this size, up to 366d"),
         key("slide", Optional, "sliding windows: a new one begins this often; without it they are tumbling"),
         key("gap", Optional, "session windows: they end after this long without a record; instead of `size`"),
         key("key", Default("device"), "whose records share a window: `device`, `group`, or the whole `stream`"),
-        key("offset", Default("0s"), "shifts the borders; may be negative, less than `size` or `slide`"),
+        key("max_length", Optional, "session windows: none is longer, not below `gap`"),
+        key(
+            "calendar",
+            Optional,
+            "calendar windows: `hour`, `day`, `week` (from Monday) or `month` of a `zone`; instead of `size`",
+        ),
+        key("zone", Derived("`UTC`, with `calendar`"), "whose clock counts: a name of the IANA database"),
+        key(
+            "offset",
+            Default("0s"),
+            "shifts the borders, less than `size` or `slide`, may be negative; `calendar`: by the clock, less than the unit",
+        ),
+        key("early", Optional, "open windows that changed are shown this often at most, as panes `early`"),
         key("lateness", Default("0s"), "how long a window still takes late records, as new revisions"),
-        key("late", Default("side_output"), "records beyond that: `side_output` (sent on as they are) or `drop`"),
+        key(
+            "late_updates",
+            Default("each"),
+            "`each` late record makes a revision, or a table: all within a time make one",
+        ),
+        key("final", Default("false"), "`true`: a window is emitted once more, as pane `final`, when it takes no more"),
+        key(
+            "late",
+            Default("side_output"),
+            "records beyond lateness: `side_output` (sent on as they are), `backfill` (deltas that add to results) or `drop`",
+        ),
+        key("backfill_quiet", Default("5s"), "deltas are sent when nothing that late came for this long"),
+        key("backfill_max_age", Default("60s"), "or when the oldest of them is of this age"),
         key(
             "aggregates",
             Default("count, sum, mean, min, max"),
@@ -216,8 +271,39 @@ pub static WINDOW: Section = Section {
     ],
 };
 
+/// `[[joins]]`.
+pub static JOIN: Section = Section {
+    title: "[[joins]]",
+    keys: &[
+        key("name", Required, "unique among the joins"),
+        key(
+            "windows",
+            Derived("either this, or `left` and `right`"),
+            "window join: 2 to 8 of `stream/window`, alike but for aggregates and lateness",
+        ),
+        key(
+            "mode",
+            Derived("`inner`"),
+            "of a window join: `inner` needs every side, `outer` makes a row without those that are missing",
+        ),
+        key("left", Derived("see `windows`"), "interval join: a stream"),
+        key("right", Derived("see `windows`"), "and another one"),
+        key("after", Derived("`0s`"), "how much later than a left record a right one may be; may be negative"),
+        key("before", Derived("`0s`"), "how much earlier; may be negative"),
+        key("key", Derived("`device`"), "of an interval join: records of the same `device`, or of the same `group`"),
+        key("ttl", Default("10m"), "longest wait for a side that does not come, 1s to 1d"),
+    ],
+};
+
+/// `late_updates` of a window, as a table.
+pub static LATE_UPDATES: Section = Section {
+    title: "streams.windows.late_updates",
+    keys: &[key("every", Required, "a revision comes at most this long after the first late record in it")],
+};
+
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 9] = [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &WINDOW];
+pub static SECTIONS: [&Section; 12] =
+    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &DEDUP, &WINDOW, &LATE_UPDATES, &JOIN];
 
 impl Section {
     /// The key of that name.

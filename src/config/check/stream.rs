@@ -1,14 +1,14 @@
 //! `[[streams]]`.
 
 use crate::config::problem::{Report, Wrong};
-use crate::config::raw::Value;
 use crate::engine::spec::{FieldsSpec, FormatSpec, KeySpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowSpec};
 use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
+use super::dedup::{self, Around};
 use super::table::{Table, unique_names};
-use super::{fields, items, keys, name, scalar, time, watermark, window};
+use super::{fields, items, keys, name, records, scalar, time, watermark, window};
 
 /// All streams; `None` when one could not be built.
 pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
@@ -31,6 +31,9 @@ pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<Str
             report.warn(&table.spot_of("topic"), wrong);
         }
         streams.push(stream);
+    }
+    if streams.len() == tables.len() {
+        dedup::check_total(&streams, &tables, report);
     }
     (streams.len() == items.len()).then_some(streams)
 }
@@ -59,13 +62,19 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     let max_future = table.parsed("max_future", watermark::OFF, report, |text| scalar::or_off(text, any_span));
     let min_time = table
         .parsed("min_time", "a moment in RFC 3339, or \"off\"", report, |text| scalar::or_off(text, scalar::moment));
-    let devices_max = devices_max(table, report);
+    let devices_max = table.integer("devices_max", 1..=DEVICES_MAX, report);
     watermark::check_devices_max(table, watermark.as_ref(), devices_max, report);
+    let state_ttl = table.parsed("state_ttl", watermark::OFF, report, |text| {
+        scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
+    });
+    let around = Around { fields: fields.as_ref().map(|(fields, _)| fields), time: time.as_ref(), devices_max };
+    let dedup = dedup::check(table, &around, report);
+    let records = records::check(table, report);
     let group = topic.as_ref().and_then(|topic| group(table, topic, report));
     let windows = window::check_all(table, watermark.as_ref(), report);
     check_group(table, watermark.as_ref(), windows.as_deref(), report);
     let (fields, states) = fields?;
-    Some(StreamSpec {
+    let stream = StreamSpec {
         format: format?(fields),
         states,
         time: time?,
@@ -74,10 +83,30 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
         max_future: max_future?,
         min_time: min_time?,
         devices_max: devices_max?,
+        state_ttl: state_ttl?,
+        dedup,
+        records: records?,
         windows: windows?,
         group,
         ..StreamSpec::new(stream_name?, topic?, device?)
-    })
+    };
+    check_state_ttl(table, &stream, report);
+    Some(stream)
+}
+
+/// A device that comes back after `state_ttl` must find its old windows behind it.
+fn check_state_ttl(table: &Table<'_>, stream: &StreamSpec, report: &mut Report) {
+    let Some(ttl) = stream.state_ttl else { return };
+    let least = stream.shortest_ttl();
+    if ttl < least {
+        let wrong =
+            Wrong::new("must be at least what the longest window takes: its size, its lateness and the disorder");
+        report.problem(&table.spot_of("state_ttl"), wrong.hint(format!("\"{}\" or more", scalar::show(least))));
+    }
+    if let Some(timeout) = stream.watermark.idle_timeout.filter(|timeout| ttl < *timeout) {
+        let wrong = Wrong::new(format!("must not be below `idle_timeout` ({})", scalar::show(timeout)));
+        report.problem(&table.spot_of("state_ttl"), wrong);
+    }
 }
 
 fn any_span(text: &str) -> Result<Span, Wrong> {
@@ -143,21 +172,6 @@ fn device(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Optio
         },
     );
     None
-}
-
-fn devices_max(table: &Table<'_>, report: &mut Report) -> Option<usize> {
-    let wrong = || Wrong::new(format!("must be an integer from 1 to {DEVICES_MAX}"));
-    let Some(item) = table.get("devices_max") else {
-        return table.parsed("devices_max", "an integer", report, |text| text.parse().map_err(|_| wrong()));
-    };
-    let count = match item.value {
-        Value::Integer(count) => usize::try_from(*count).ok().filter(|count| (1..=DEVICES_MAX).contains(count)),
-        Value::Text(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => None,
-    };
-    if count.is_none() {
-        report.problem(&item.spot, wrong());
-    }
-    count
 }
 
 /// Whether a topic can match both MQTT filters.

@@ -2,6 +2,8 @@
 //! wrong and returns `None`; its caller goes on, so that one pass finds
 //! everything, and gives up only when it builds.
 
+use core::ops::RangeInclusive;
+
 use crate::config::problem::{Report, Spot, Wrong, nearest};
 use crate::config::raw::{Entry, Node, Place, Value};
 
@@ -122,6 +124,22 @@ impl<'t> Table<'t> {
                 None => wrong,
             })
         })
+    }
+
+    /// An integer within `range`, or its default.
+    pub(super) fn integer(&self, key: &str, range: RangeInclusive<usize>, report: &mut Report) -> Option<usize> {
+        let wrong = || Wrong::new(format!("must be an integer from {} to {}", range.start(), range.end()));
+        let Some(item) = self.get(key) else {
+            return self.parsed(key, "an integer", report, |text| text.parse().map_err(|_| wrong()));
+        };
+        let found = match item.value {
+            Value::Integer(found) => usize::try_from(*found).ok().filter(|found| range.contains(found)),
+            Value::Text(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => None,
+        };
+        if found.is_none() {
+            report.problem(&item.spot, wrong());
+        }
+        found
     }
 
     fn path_of(&self, key: &str) -> String {

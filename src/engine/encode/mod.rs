@@ -1,6 +1,6 @@
 //! Outbox rows to what goes over the wire: the uplink contract.
 //!
-//! Topic `PREFIX/GATEWAY/data/LANE`. `id = gateway/stream/window/key/start_ms`,
+//! Topic `PREFIX/GATEWAY/data/LANE`. `id = gateway/stream/window/key/time`,
 //! each part percent-encoded outside `[A-Za-z0-9._~-]`. What the records look like
 //! is in `record.rs`, once; an encoding is one arm in [`Envelope::payload`].
 
@@ -107,6 +107,7 @@ mod tests {
             key: "a/b",
             start: EventTime::from_millis(-10_000),
             end: EventTime::from_millis(0),
+            opened: EventTime::from_millis(-10_000),
             pane: PaneKind::OnTime,
             revision: 3,
             watermark: None,
@@ -119,6 +120,7 @@ mod tests {
         let results = [Finished::Number(2.0), Finished::Number(0.1), Finished::None].map(|result| (result, false));
         let fields = [("t", results.into_iter())];
         row::write_pane(&mut bytes, &row, &[], &[Kind::Count, Kind::Sum, Kind::Max], 1, fields.into_iter());
+        row::write_accumulators(&mut bytes, false, core::iter::empty());
         bytes
     }
 

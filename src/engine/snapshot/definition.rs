@@ -1,8 +1,9 @@
 //! The definitions that give the numbers of a snapshot their meaning.
 
 use crate::engine::aggregate::{Aggregates, Kind};
-use crate::engine::spec::{KeySpec, Resume, Scope, WindowKind, WindowSpec};
+use crate::engine::spec::{KeySpec, LatePolicy, Resume, Scope, WindowKind, WindowSpec};
 use crate::engine::stream::Stream;
+use crate::engine::window::calendar::{CalendarUnit, Zone};
 use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_str, put_u64};
 use crate::model::ids::Name;
 use crate::model::time::Span;
@@ -35,6 +36,7 @@ pub(in crate::engine) fn write_definition(out: &mut Vec<u8>, stream: &Stream) {
             KeySpec::Stream => 2,
         });
         put_u64(out, window.lateness.as_millis());
+        write_late(out, window.late);
         write_aggregates(out, &window.aggregates);
     }
 }
@@ -61,10 +63,34 @@ pub(in crate::engine) fn read_definition(reader: &mut Reader<'_>) -> Result<Defi
             _ => return Err(Damaged),
         };
         let lateness = Span::from_millis(reader.u64()?);
+        let late = read_late(reader)?;
         let aggregates = read_aggregates(reader)?;
-        windows.push(WindowSpec { key, lateness, aggregates, ..WindowSpec::new(name, kind) });
+        windows.push(WindowSpec { key, lateness, late, aggregates, ..WindowSpec::new(name, kind) });
     }
     Ok(Definition { name, scope, windows })
+}
+
+fn write_late(out: &mut Vec<u8>, late: LatePolicy) {
+    match late {
+        LatePolicy::SideOutput => out.push(0),
+        LatePolicy::Drop => out.push(1),
+        LatePolicy::Backfill { quiet, max_age } => {
+            out.push(2);
+            put_u64(out, quiet.as_millis());
+            put_u64(out, max_age.as_millis());
+        }
+    }
+}
+
+fn read_late(reader: &mut Reader<'_>) -> Result<LatePolicy, Damaged> {
+    Ok(match reader.u8()? {
+        0 => LatePolicy::SideOutput,
+        1 => LatePolicy::Drop,
+        2 => {
+            LatePolicy::Backfill { quiet: Span::from_millis(reader.u64()?), max_age: Span::from_millis(reader.u64()?) }
+        }
+        _ => return Err(Damaged),
+    })
 }
 
 fn write_kind(out: &mut Vec<u8>, kind: WindowKind) {
@@ -80,9 +106,16 @@ fn write_kind(out: &mut Vec<u8>, kind: WindowKind) {
             put_u64(out, slide.as_millis());
             put_i64(out, offset_ms);
         }
-        WindowKind::Session { gap } => {
+        WindowKind::Session { gap, max_length } => {
             out.push(2);
             put_u64(out, gap.as_millis());
+            put_u64(out, max_length.map_or(0, Span::as_millis));
+        }
+        WindowKind::Calendar { unit, zone, offset } => {
+            out.push(3);
+            out.push(unit.tag());
+            put_str(out, zone.as_str());
+            put_u64(out, offset.as_millis());
         }
     }
 }
@@ -95,7 +128,15 @@ fn read_kind(reader: &mut Reader<'_>) -> Result<WindowKind, Damaged> {
     Ok(match reader.u8()? {
         0 => WindowKind::Tumbling { size: span(reader)?, offset_ms: reader.i64()? },
         1 => WindowKind::Sliding { size: span(reader)?, slide: span(reader)?, offset_ms: reader.i64()? },
-        2 => WindowKind::Session { gap: span(reader)? },
+        2 => WindowKind::Session {
+            gap: span(reader)?,
+            max_length: Some(reader.u64()?).filter(|millis| *millis > 0).map(Span::from_millis),
+        },
+        3 => WindowKind::Calendar {
+            unit: CalendarUnit::from_tag(reader.u8()?).ok_or(Damaged)?,
+            zone: Zone::find(reader.str()?).ok_or(Damaged)?,
+            offset: Span::from_millis(reader.u64()?),
+        },
         _ => return Err(Damaged),
     })
 }

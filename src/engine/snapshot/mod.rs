@@ -8,10 +8,12 @@
 //! page:     version | meta | redelivery changes | outbox log | n × (0 | 1 section)
 //!
 //! meta:       windows that start before this time may lack records
-//! definition: stream | scope | n × (window | kind | lateness | aggregates)
-//! section:    new fields | new states | new slots | shared watermark | newest | lateness? | books |
-//!             removed panes | n × (slot | watermark | newest | flags | group? | floor? | lateness? | idle in | n × pane)
-//! new slot:   device, group or stream | name
+//! definition: stream | scope | n × (window | kind | lateness | late | aggregates)
+//! section:    new fields | new states | freed slots | given slots | tombstones | shared watermark | newest |
+//!             lateness? | books | copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
+//!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | ends in? | idle in | n × pane) |
+//!             n × (slot | window | 0: gone, 1: goes on, 2: new | quiet in | full in | n × delta)
+//! given slot: slot | device, group or stream | name
 //! ```
 //!
 //! A page holds what changed since the one before it and refers to streams,
@@ -21,21 +23,23 @@
 //!
 //! [`ProcTime`]: crate::model::time::ProcTime
 
+mod burst;
 mod definition;
 mod pane;
 
 use crate::model::ids::{DeviceId, Name};
 use crate::model::time::{EventTime, Span};
 
-use super::devices::SlotKind;
-use super::ledger::{StreamLedger, WindowLedger};
+use super::devices::{DeviceTable, SlotKind};
+use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::stream::Stream;
-use super::timers::LiveTime;
+use super::timers::{Clocks, LiveTime};
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
 use super::window::pane::Pane;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
+use burst::{read_bursts, write_bursts};
 pub(super) use definition::{Definition, read_definition, write_definition};
 use pane::{read_pane, write_pane};
 
@@ -56,6 +60,7 @@ const IDLE: u8 = 1;
 const GROUP: u8 = 2;
 const FLOOR: u8 = 4;
 const LATENESS: u8 = 8;
+const EXPIRES: u8 = 16;
 
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,29 +71,35 @@ pub(super) enum Extent {
     Whole,
 }
 
-/// `hand_over` is asked after each device whether it takes what is there.
+/// Takes what has been written so far, if it is much.
+type HandOver<'a> = &'a mut dyn FnMut(&mut Vec<u8>);
+
+/// `hand_over` is offered what is there after each device.
 pub(super) fn write_section(
     out: &mut Vec<u8>,
     stream: &Stream,
     extent: Extent,
-    live: LiveTime,
-    hand_over: &mut dyn FnMut(&mut Vec<u8>),
+    clocks: Clocks,
+    hand_over: HandOver<'_>,
 ) {
-    let (fields_from, states_from, devices_from) = match extent {
-        Extent::Changes => (stream.changes.fields_from, stream.changes.states_from, stream.changes.devices_from),
-        Extent::Whole => (0, 0, 0),
+    let (fields_from, states_from) = match extent {
+        Extent::Changes => (stream.changes.fields_from, stream.changes.states_from),
+        Extent::Whole => (0, 0),
     };
     write_names(out, &stream.fields.names()[fields_from..]);
     write_names(out, &stream.fields.states().texts()[states_from..]);
-    put_u64(out, (stream.devices.len() - devices_from) as u64);
-    for (_, name, device) in stream.devices.slots().skip(devices_from) {
-        out.push(match device.kind {
-            SlotKind::Device => 0,
-            SlotKind::Group => 1,
-            SlotKind::Stream => 2,
-        });
-        put_str(out, name);
-        hand_over(out);
+    match extent {
+        Extent::Changes => {
+            put_u64(out, stream.devices.freed().len() as u64);
+            stream.devices.freed().iter().for_each(|slot| put_u64(out, u64::from(*slot)));
+            write_given(out, &stream.devices, stream.devices.given().iter().copied(), hand_over);
+            stream.tombstones.write_changes(out);
+        }
+        Extent::Whole => {
+            put_u64(out, 0);
+            write_given(out, &stream.devices, stream.devices.occupied(), hand_over);
+            stream.tombstones.write_all(out);
+        }
     }
     put_time(out, stream.shared.time());
     put_time(out, stream.newest);
@@ -100,29 +111,47 @@ pub(super) fn write_section(
     for books in &stream.windows {
         books.write(out);
     }
+    stream.records.write(out);
+    stream.dedup.write(out, extent);
     match extent {
         Extent::Changes => {
+            stream.ordered.write_changes(out);
             write_removed(out, &stream.changes.removed);
-            write_devices(out, stream, extent, live, stream.changes.devices.iter().copied(), hand_over);
+            write_devices(out, stream, extent, clocks, stream.changes.devices.iter().copied(), hand_over);
         }
         Extent::Whole => {
+            stream.ordered.write_all(out);
             write_removed(out, &[]);
-            write_devices(
-                out,
-                stream,
-                extent,
-                live,
-                0..u32::try_from(stream.devices.len()).expect("bounded"),
-                hand_over,
-            );
+            write_devices(out, stream, extent, clocks, stream.devices.occupied(), hand_over);
         }
     }
+    write_bursts(out, stream, extent, clocks.proc);
 }
 
 fn write_names(out: &mut Vec<u8>, names: &[Name]) {
     put_u64(out, names.len() as u64);
     for name in names {
         put_str(out, name.as_str());
+    }
+}
+
+fn write_given(
+    out: &mut Vec<u8>,
+    devices: &DeviceTable,
+    slots: impl Iterator<Item = u32> + Clone,
+    hand_over: HandOver<'_>,
+) {
+    put_u64(out, slots.clone().count() as u64);
+    for slot in slots {
+        put_u64(out, u64::from(slot));
+        out.push(match devices.get(slot).kind {
+            SlotKind::Device => 0,
+            SlotKind::Group => 1,
+            SlotKind::Stream => 2,
+            SlotKind::Vacant => unreachable!("a vacant slot is not given"),
+        });
+        put_str(out, devices.name(slot));
+        hand_over(out);
     }
 }
 
@@ -139,11 +168,12 @@ fn write_devices(
     out: &mut Vec<u8>,
     stream: &Stream,
     extent: Extent,
-    live: LiveTime,
-    slots: impl ExactSizeIterator<Item = u32>,
-    hand_over: &mut dyn FnMut(&mut Vec<u8>),
+    clocks: Clocks,
+    slots: impl Iterator<Item = u32> + Clone,
+    hand_over: HandOver<'_>,
 ) {
-    put_u64(out, slots.len() as u64);
+    let slots = slots.filter(|slot| stream.devices.get(*slot).kind != SlotKind::Vacant);
+    put_u64(out, slots.clone().count() as u64);
     for slot in slots {
         let device = stream.devices.get(slot);
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
@@ -154,7 +184,8 @@ fn write_devices(
             flag(device.idle, IDLE)
                 | flag(device.group.is_some(), GROUP)
                 | flag(device.floor > Watermark::NONE, FLOOR)
-                | flag(device.lateness.is_some(), LATENESS),
+                | flag(device.lateness.is_some(), LATENESS)
+                | flag(device.expires_at != LiveTime::NEVER, EXPIRES),
         );
         if let Some(group) = device.group {
             put_u64(out, u64::from(group));
@@ -165,13 +196,16 @@ fn write_devices(
         if let Some(histogram) = &device.lateness {
             histogram.write(out);
         }
+        if device.expires_at != LiveTime::NEVER {
+            put_u64(out, device.expires_at.remaining(clocks.live).as_millis());
+        }
         // 0: no deadline; else what is left, plus one.
-        let left = device.idle_at.remaining(live).as_millis();
+        let left = device.idle_at.remaining(clocks.live).as_millis();
         put_u64(out, if device.idle_at == LiveTime::NEVER { 0 } else { left.saturating_add(1) });
         let shown = |pane: &&Pane| extent == Extent::Whole || pane.dirty;
         put_u64(out, device.panes.iter().filter(shown).count() as u64);
         for pane in device.panes.iter().filter(shown) {
-            write_pane(out, pane, stream.spec.windows[usize::from(pane.window)].aggregates.len());
+            write_pane(out, pane, stream.spec.windows[usize::from(pane.window)].aggregates.len(), clocks.proc);
         }
         hand_over(out);
     }
@@ -186,8 +220,15 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         stream.fields.intern_state(reader.str()?).ok_or(Damaged)?;
     }
     for _ in 0..reader.u64()? {
-        read_new_slot(reader, stream)?;
+        let slot = read_slot(reader, stream)?;
+        stream.dedup.forget(slot);
+        stream.fences.forget(slot);
+        stream.devices.free(slot);
     }
+    for _ in 0..reader.u64()? {
+        read_given(reader, stream)?;
+    }
+    stream.tombstones.read(reader)?;
     stream.shared = Watermark::restore(reader.time()?);
     stream.newest = reader.time()?;
     stream.lateness = if reader.u8()? == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
@@ -195,6 +236,9 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     for books in &mut stream.windows {
         *books = WindowLedger::read(reader)?;
     }
+    stream.records = RecordsLedger::read(reader)?;
+    stream.dedup.read(reader, stream.devices.len())?;
+    stream.ordered.read(reader)?;
     for _ in 0..reader.u64()? {
         let (slot, window) = (read_slot(reader, stream)?, reader.u8()?);
         let start = EventTime::from_millis(reader.i64()?);
@@ -206,20 +250,19 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
     for _ in 0..reader.u64()? {
         read_device(reader, stream, live)?;
     }
-    Ok(())
+    read_bursts(reader, stream)
 }
 
-fn read_new_slot(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
-    let kind = reader.u8()?;
-    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
-    let devices = &mut stream.devices;
-    match kind {
-        0 if devices.find(name.as_str()).is_none() => devices.add(&name),
-        1 if devices.find_group(name.as_str()).is_none() => devices.add_group(name),
-        2 if devices.whole().is_none() => devices.add_whole(),
+fn read_given(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+    let slot = reader.uint()?;
+    let kind = match reader.u8()? {
+        0 => SlotKind::Device,
+        1 => SlotKind::Group,
+        2 => SlotKind::Stream,
         _ => return Err(Damaged),
     };
-    Ok(())
+    let name = DeviceId::new(reader.str()?).ok_or(Damaged)?;
+    if stream.devices.restore(slot, kind, name) { Ok(()) } else { Err(Damaged) }
 }
 
 fn read_slot(reader: &mut Reader<'_>, stream: &Stream) -> Result<u32, Damaged> {
@@ -238,6 +281,10 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     }
     let floor = if flags & FLOOR == 0 { None } else { reader.time()? };
     let lateness = if flags & LATENESS == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
+    let expires_at = match flags & EXPIRES {
+        0 => LiveTime::NEVER,
+        _ => live.plus(Span::from_millis(reader.u64()?)),
+    };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
         left => live.plus(Span::from_millis(left - 1)),
@@ -251,6 +298,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     device.floor = Watermark::restore(floor);
     device.lateness = lateness;
     device.idle_at = idle_at;
+    device.expires_at = expires_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
         match device.pane_position(pane.window, pane.start) {

@@ -4,17 +4,18 @@ use crate::engine::spec::WindowSpec;
 use crate::engine::window::Interval;
 use crate::engine::window::pane::{Accumulators, Pane};
 use crate::engine::wire::{Damaged, Reader, put_i64, put_u64};
-use crate::model::time::{EventTime, Span};
+use crate::model::time::{EventTime, ProcTime, Span};
 
 const PANE_FIRED: u8 = 1;
 const PANE_UNSEEN: u8 = 2;
 const PANE_PARTIAL: u8 = 4;
 const PANE_RECEIVE_TIME: u8 = 8;
 
-pub(super) fn write_pane(out: &mut Vec<u8>, pane: &Pane, width: usize) {
+pub(super) fn write_pane(out: &mut Vec<u8>, pane: &Pane, width: usize, now: ProcTime) {
     out.push(pane.window);
     put_i64(out, pane.start.as_millis());
     put_u64(out, pane.start.lag_behind(pane.end).as_millis());
+    put_u64(out, pane.start.lag_behind(pane.opened).as_millis());
     put_u64(out, pane.count);
     put_u64(out, pane.unsettled);
     put_u64(out, u64::from(pane.revision));
@@ -25,6 +26,7 @@ pub(super) fn write_pane(out: &mut Vec<u8>, pane: &Pane, width: usize) {
             | flag(pane.partial, PANE_PARTIAL)
             | flag(pane.receive_time, PANE_RECEIVE_TIME),
     );
+    put_left(out, pane.show_at, now);
     put_u64(out, pane.replaces.len() as u64);
     for start in &pane.replaces {
         put_i64(out, start.as_millis());
@@ -37,6 +39,16 @@ pub(super) fn write_pane(out: &mut Vec<u8>, pane: &Pane, width: usize) {
     }
 }
 
+/// A deadline as what is left of it, plus one; 0: there is none.
+pub(super) fn put_left(out: &mut Vec<u8>, at: ProcTime, now: ProcTime) {
+    put_u64(out, if at == ProcTime::NEVER { 0 } else { at.since(now).as_millis().saturating_add(1) });
+}
+
+/// As if the process started now; `restore.rs` adds for how long it runs.
+pub(super) fn read_left(reader: &mut Reader<'_>) -> Result<ProcTime, Damaged> {
+    Ok(reader.u64()?.checked_sub(1).map_or(ProcTime::NEVER, ProcTime::from_millis))
+}
+
 /// Reads a pane of one of `windows`.
 pub(super) fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields: usize) -> Result<Pane, Damaged> {
     let window = reader.u8()?;
@@ -44,6 +56,7 @@ pub(super) fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields:
     let start = EventTime::from_millis(reader.i64()?);
     let end = start + Span::from_millis(reader.u64()?);
     let mut pane = Pane::open(window, Interval { start, end }, false, Accumulators::new());
+    pane.opened = start + Span::from_millis(reader.u64()?);
     pane.count = reader.u64()?;
     pane.unsettled = reader.u64()?;
     pane.revision = reader.uint()?;
@@ -52,6 +65,7 @@ pub(super) fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields:
     pane.unseen = flags & PANE_UNSEEN != 0;
     pane.partial = flags & PANE_PARTIAL != 0;
     pane.receive_time = flags & PANE_RECEIVE_TIME != 0;
+    pane.show_at = read_left(reader)?;
     for _ in 0..reader.u64()? {
         pane.replaces.push(EventTime::from_millis(reader.i64()?));
     }

@@ -1,6 +1,9 @@
 //! What the engine is told to do: the checked pipeline. Built by `config`,
 //! which guarantees the stated ranges; the engine relies on them.
 
+mod dedup;
+mod join;
+mod records;
 mod source;
 mod watermark;
 mod window;
@@ -12,6 +15,9 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::encode::Encoding;
 
+pub use dedup::{DedupBy, DedupSpec};
+pub use join::{JoinKind, JoinSpec, WindowRef};
+pub use records::Records;
 pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
 pub use window::{KeySpec, LatePolicy, LateUpdates, WindowKind, WindowSpec};
@@ -30,6 +36,8 @@ pub struct PipelineSpec {
     pub outbox_bytes_max: usize,
     /// The streams, in the order of the configuration.
     pub streams: Vec<StreamSpec>,
+    /// What is joined across them; at most `limits::JOINS_MAX`.
+    pub joins: Vec<JoinSpec>,
     /// When to commit and to snapshot.
     pub commit: CommitSpec,
 }
@@ -71,6 +79,13 @@ pub struct StreamSpec {
     pub min_time: Option<EventTime>,
     /// Devices of this stream, 1 ..= `limits::DEVICES_MAX`.
     pub devices_max: usize,
+    /// Silence after which the state of a device is freed; `None`: never. At least
+    /// [`StreamSpec::shortest_ttl`].
+    pub state_ttl: Option<Span>,
+    /// How copies of a reading are recognised; `None`: each counts.
+    pub dedup: Option<DedupSpec>,
+    /// Whether single readings are passed on.
+    pub records: Records,
     /// At most `limits::WINDOWS_MAX`.
     pub windows: Vec<WindowSpec>,
 }
@@ -84,8 +99,16 @@ impl PipelineSpec {
             encoding: Encoding::Json,
             outbox_bytes_max: *OUTBOX_BYTES.end(),
             streams,
+            joins: Vec::new(),
             commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },
         }
+    }
+}
+
+impl PipelineSpec {
+    /// A watermark follows the gateway's clock.
+    pub(super) fn follows_clock(&self) -> bool {
+        self.streams.iter().any(|stream| matches!(stream.watermark.strategy, Strategy::Processing { .. }))
     }
 }
 
@@ -105,6 +128,9 @@ impl StreamSpec {
             max_future: None,
             min_time: None,
             devices_max: DEVICES_DEFAULT,
+            state_ttl: None,
+            dedup: None,
+            records: Records::Off,
             windows: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! What is computed of a stream: windows, lateness, aggregates.
 
 use crate::engine::aggregate::Aggregates;
+use crate::engine::window::calendar::{Calendar, CalendarUnit, Zone};
 use crate::model::ids::Name;
 use crate::model::time::Span;
 
@@ -50,15 +51,37 @@ pub enum WindowKind {
     Session {
         /// > 0, at most `limits::WINDOW_SIZE_MAX`.
         gap: Span,
+        /// No session is longer; not below `gap`.
+        max_length: Option<Span>,
+    },
+    /// Hours, days, weeks or months of a time zone.
+    Calendar {
+        /// Which of them.
+        unit: CalendarUnit,
+        /// Whose clock counts.
+        zone: Zone,
+        /// How much later than the unit a window starts, on that clock; less than
+        /// [`CalendarUnit::offset_max`].
+        offset: Span,
     },
 }
 
 impl WindowKind {
-    /// From the start of a window to its end; of a session, when nothing extends it.
+    /// From the start of a window to its end: of a session, when nothing extends it; of
+    /// the calendar, nominally.
     pub fn length(self) -> Span {
         match self {
             WindowKind::Tumbling { size, .. } | WindowKind::Sliding { size, .. } => size,
-            WindowKind::Session { gap } => gap,
+            WindowKind::Session { gap, .. } => gap,
+            WindowKind::Calendar { unit, .. } => unit.length(),
+        }
+    }
+
+    /// What windows of the calendar go by; `None` for other kinds.
+    pub(in crate::engine) fn calendar(self) -> Option<Calendar> {
+        match self {
+            WindowKind::Calendar { unit, zone, offset } => Some(Calendar::new(unit, zone, offset)),
+            WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } | WindowKind::Session { .. } => None,
         }
     }
 }
@@ -70,6 +93,22 @@ pub enum LatePolicy {
     SideOutput,
     /// It is counted and dropped.
     Drop,
+    /// It is aggregated, with others that are as late, into deltas of the windows that it
+    /// belongs to. Never for sessions and order-dependent aggregates. Results then carry
+    /// their accumulators.
+    Backfill {
+        /// Deltas are emitted when nothing came for this long. > 0.
+        quiet: Span,
+        /// Or when the oldest is of this age. > 0.
+        max_age: Span,
+    },
+}
+
+impl LatePolicy {
+    /// Whether deltas are made, and results carry their accumulators.
+    pub fn is_backfill(self) -> bool {
+        matches!(self, LatePolicy::Backfill { .. })
+    }
 }
 
 /// Whose records share a window. All of them must share a watermark too.

@@ -1,5 +1,6 @@
 //! Windows: which ones a time belongs to. One file per kind.
 
+pub mod calendar;
 pub mod pane;
 pub mod session;
 pub mod sliding;

@@ -7,7 +7,7 @@ use crate::engine::aggregate::{Accumulator, Aggregates, Kind, State};
 use crate::engine::states::StateTable;
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
-use crate::model::time::EventTime;
+use crate::model::time::{EventTime, ProcTime};
 
 /// Accumulators of a pane. Those of one field with the usual four aggregates lie in the
 /// pane itself: most of what a record costs with many devices is fetching their state
@@ -25,6 +25,9 @@ pub struct Pane {
     pub start: EventTime,
     /// First time after it.
     pub end: EventTime,
+    /// The time in its id: of a session, that of the record which opened it, however it
+    /// grows; otherwise the start.
+    pub opened: EventTime,
     /// Records in it.
     pub count: u64,
     /// Records that the ledger still counts as `open`.
@@ -45,9 +48,13 @@ pub struct Pane {
     pub present: u64,
     /// `field * aggregates + aggregate`.
     pub accumulators: Accumulators,
+    /// When it is shown next, as an early pane or a coalesced update; `NEVER` without
+    /// either.
+    pub show_at: ProcTime,
     /// What the accumulators hold beside their fixed size.
     pub held: usize,
-    /// Starts of sessions that were published and are part of this one now.
+    /// Ids of sessions that were published and are part of this one now: when they were
+    /// opened.
     pub replaces: Vec<EventTime>,
 }
 
@@ -71,6 +78,7 @@ impl Pane {
             window,
             start: interval.start,
             end: interval.end,
+            opened: interval.start,
             count: 0,
             unsettled: 0,
             revision: 0,
@@ -81,6 +89,7 @@ impl Pane {
             receive_time: false,
             present: 0,
             accumulators: buffer,
+            show_at: ProcTime::NEVER,
             held: 0,
             replaces: Vec::new(),
         }
@@ -202,16 +211,9 @@ impl Pane {
         Interval { start: self.start, end: self.end }
     }
 
-    /// An earlier record moves the start of a session, and so its id.
-    pub fn begin_at(&mut self, start: EventTime) {
-        if self.revision > 0 {
-            self.replaces.push(self.start);
-        }
-        self.start = start;
-    }
-
     /// Takes in everything that `other`, a later session of the same window definition,
-    /// holds. The revision goes on from the higher one of both.
+    /// holds. The id stays, for sessions do not overlap and the earlier one was opened
+    /// earlier; the revision goes on from the higher one of both.
     pub fn merge(&mut self, other: &Pane, aggregates: &Aggregates) {
         self.count += other.count;
         self.unsettled += other.unsettled;
@@ -219,6 +221,7 @@ impl Pane {
         self.unseen |= other.unseen;
         self.partial |= other.partial;
         self.receive_time |= other.receive_time;
+        self.show_at = self.show_at.min(other.show_at);
         for field in other.fields() {
             let mine = self.field_mut(field, aggregates);
             for (mine, other) in mine.iter_mut().zip(other.field(field, aggregates.len())) {
@@ -230,7 +233,7 @@ impl Pane {
         }
         self.replaces.extend_from_slice(&other.replaces);
         if other.revision > 0 {
-            self.replaces.push(other.start);
+            self.replaces.push(other.opened);
         }
     }
 

@@ -131,3 +131,18 @@ fn what_is_no_envelope_is_refused_as_a_whole() {
     assert_eq!(receiver.handle_message(newer.as_bytes()), Err(Refused::Version(2)));
     assert_eq!((receiver.counts().refused, receiver.end_state().count()), (5, 0));
 }
+
+#[test]
+fn a_joined_window_is_replaced_by_its_next_revision_and_a_pair_counts_once() {
+    let window = |rev: u64, seq: u64, missing: &[&str]| json!({"kind": "join", "id": "gw-1/join/j/d/0", "rev": rev, "seq": seq, "missing": missing});
+    let pair = |seq: u64| json!({"kind": "join", "id": "gw-1/join/p/d/5-7", "seq": seq, "left_ms": 5, "right_ms": 7});
+    let first = envelope(1, "live", &[window(0, 0, &["b"]), pair(1), pair(2)]);
+    let second = envelope(1, "update", &[window(1, 0, &[])]);
+    let receiver = receive(&[second, first.clone(), first]);
+    let joined: Vec<_> = receiver.joined().map(|(_, record)| record["missing"].clone()).collect();
+    assert_eq!(joined, [json!([])]);
+    assert_eq!(receiver.panes().count(), 0);
+    assert_eq!(receiver.records(), 3, "two pairs of the same times are two");
+    assert_eq!((receiver.counts().superseded, receiver.counts().repeats), (2, 2));
+    assert_eq!(receiver.counts().conflicts, 0);
+}

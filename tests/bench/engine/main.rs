@@ -15,10 +15,12 @@ mod pipeline;
 #[path = "../process.rs"]
 mod process;
 mod tumbling;
+mod windows;
 
 const GROUPS: &[(&str, fn())] = &[
     ("tumbling", tumbling::measure),
     ("all_aggregates", all_aggregates::measure),
+    ("windows", windows::measure),
     ("devices", devices::measure),
     ("idle", idle::measure),
     ("memory", memory::measure),

@@ -19,19 +19,25 @@ pub(crate) fn three_open() -> PipelineSpec {
 
 /// Tumbling 10 s, bound 5 s; count, sum, min, max of one field; idle after 60 s.
 pub(crate) fn tumbling() -> PipelineSpec {
-    with(Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]))
+    let aggregates = Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]);
+    with(WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 }, aggregates)
+}
+
+/// The same with another kind of window.
+pub(crate) fn of(kind: WindowKind) -> PipelineSpec {
+    with(kind, Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]))
 }
 
 /// The same with every aggregate there is.
 pub(crate) fn all_aggregates() -> PipelineSpec {
-    with(Aggregates::of(Kind::ALL).with_histogram(&[100.0, 200.0, 400.0, 800.0]))
+    let aggregates = Aggregates::of(Kind::ALL).with_histogram(&[100.0, 200.0, 400.0, 800.0]);
+    with(WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 }, aggregates)
 }
 
-fn with(aggregates: Aggregates) -> PipelineSpec {
+fn with(kind: WindowKind, aggregates: Aggregates) -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("bench/{device}").unwrap();
     let device = DeviceTemplate::parse("{device}", &topic).unwrap();
-    let kind = WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 };
     let window = WindowSpec { aggregates, ..WindowSpec::new(name("10s"), kind) };
     let stream = StreamSpec {
         format: FormatSpec::Json(FieldsSpec::Named(vec![(name("value"), "/value".to_owned())])),

@@ -44,7 +44,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-struct RawResults<'a>(RawValues<'a>);
+pub(super) struct RawResults<'a>(pub RawValues<'a>);
 
 impl Serialize for RawResults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

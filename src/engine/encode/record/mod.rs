@@ -4,19 +4,23 @@
 //! Times are integer milliseconds, named `_ms`. A whole number is written as an
 //! integer. A missing result is null.
 
+mod join;
 mod late;
 mod notice;
 mod pane;
+mod reading;
 
 use core::fmt;
 
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-use crate::engine::outbox::row::Row;
+use crate::engine::outbox::row::{PaneKind, Row};
 use crate::model::ids::push_escaped;
 use crate::model::record::TimeSource;
 use crate::model::time::EventTime;
+
+use self::join::{JoinView, PairView};
 
 /// One message.
 #[derive(Serialize)]
@@ -56,10 +60,14 @@ pub(super) struct RecordView<'a> {
 impl Serialize for RecordView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.row {
+            Row::Pane(row, values) if row.pane == PaneKind::Delta => self.delta(row, *values).serialize(serializer),
             Row::Pane(row, values) => self.pane(row, *values).serialize(serializer),
             Row::Late(row, values) => self.late(row, *values).serialize(serializer),
             Row::Gap(row) => self.gap(*row).serialize(serializer),
             Row::Alarm(row) => self.alarm(*row).serialize(serializer),
+            Row::Join(row, sides) => JoinView::new(self.gateway, self.seq, row, *sides).serialize(serializer),
+            Row::Pair(row) => PairView::new(self.gateway, self.seq, row).serialize(serializer),
+            Row::Record(row, values) => self.reading(row, *values).serialize(serializer),
         }
     }
 }
@@ -70,7 +78,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// `gateway/stream/window/key/start_ms`, each part percent-encoded.
+/// `gateway/stream/window/key/time`, each part percent-encoded.
 #[derive(Clone, Copy)]
 struct Id<'a> {
     gateway: &'a str,

@@ -4,6 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::{Id, RecordView, source_word};
+use crate::engine::aggregate::Accumulator;
 use crate::engine::number::Number;
 use crate::engine::outbox::row::{FieldResults, PaneRow, PaneValues, StoredNumbers, StoredValue};
 use crate::model::time::EventTime;
@@ -30,13 +31,37 @@ pub(super) struct PaneView<'a> {
     /// Only there when it says something.
     #[serde(skip_serializing_if = "Option::is_none")]
     approx: Option<Approximate<'a>>,
+    /// Only where late records are added to results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accumulators: Option<Mergeable<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct DeltaView<'a> {
+    kind: &'static str,
+    id: Id<'a>,
+    seq: u64,
+    stream: &'a str,
+    window: &'a str,
+    key: &'a str,
+    start_ms: i64,
+    end_ms: i64,
+    watermark_ms: Option<i64>,
+    count: u64,
+    values: PaneResults<'a>,
+    time_source: &'static str,
+    time_quality: &'static str,
+    partial: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approx: Option<Approximate<'a>>,
+    accumulators: Mergeable<'a>,
 }
 
 impl<'a> RecordView<'a> {
     pub(super) fn pane(&self, row: &PaneRow<'a>, values: PaneValues<'a>) -> PaneView<'a> {
         PaneView {
             kind: "pane",
-            id: self.id([row.stream, row.window, row.key], row.start),
+            id: self.id([row.stream, row.window, row.key], row.opened),
             rev: row.revision,
             seq: self.seq,
             stream: row.stream,
@@ -52,8 +77,51 @@ impl<'a> RecordView<'a> {
             time_quality: row.quality.as_str(),
             partial: row.partial,
             approx: values.is_approximate().then_some(Approximate(values)),
-            replaces: Replaced { values, id: self.id([row.stream, row.window, row.key], row.start) },
+            replaces: Replaced { values, id: self.id([row.stream, row.window, row.key], row.opened) },
+            accumulators: values.is_mergeable().then_some(Mergeable(values)),
         }
+    }
+
+    pub(super) fn delta(&self, row: &PaneRow<'a>, values: PaneValues<'a>) -> DeltaView<'a> {
+        DeltaView {
+            kind: "delta",
+            id: self.id([row.stream, row.window, row.key], row.opened),
+            seq: self.seq,
+            stream: row.stream,
+            window: row.window,
+            key: row.key,
+            start_ms: row.start.as_millis(),
+            end_ms: row.end.as_millis(),
+            watermark_ms: row.watermark.map(EventTime::as_millis),
+            count: row.count,
+            values: PaneResults(values),
+            time_source: source_word(row.source),
+            time_quality: row.quality.as_str(),
+            partial: row.partial,
+            approx: values.is_approximate().then_some(Approximate(values)),
+            accumulators: Mergeable(values),
+        }
+    }
+}
+
+/// Field to aggregate to published accumulator.
+struct Mergeable<'a>(PaneValues<'a>);
+
+impl Serialize for Mergeable<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, accumulators) in self.0.accumulators() {
+            map.serialize_entry(name, &Accumulators(accumulators))?;
+        }
+        map.end()
+    }
+}
+
+struct Accumulators(Vec<Accumulator>);
+
+impl Serialize for Accumulators {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|known| (known.kind().as_str(), known.publish())))
     }
 }
 
@@ -69,7 +137,7 @@ impl Serialize for Replaced<'_> {
     }
 }
 
-struct PaneResults<'a>(PaneValues<'a>);
+pub(super) struct PaneResults<'a>(pub PaneValues<'a>);
 
 impl Serialize for PaneResults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -16,6 +16,8 @@ pub enum LateReason {
     TooManyWindows,
     /// Its window was reported under a definition that has changed since.
     Redefined,
+    /// Ordered output is past its event time, because the buffer was full or the device silent.
+    OutOfOrder,
 }
 
 /// A record that no window took.
@@ -75,6 +77,15 @@ pub fn write_late<'n>(
     out.push(row.reason as u8);
     out.push(flags(row.source, row.quality, false));
     put_u64(out, row.lag.as_millis());
+    write_values(out, numbers, states);
+}
+
+/// Appends values by field: numbers, then states.
+pub fn write_values<'n>(
+    out: &mut Vec<u8>,
+    numbers: impl ExactSizeIterator<Item = (&'n str, f64)>,
+    states: impl ExactSizeIterator<Item = (&'n str, &'n str)>,
+) {
     put_u64(out, numbers.len() as u64);
     for (name, value) in numbers {
         put_str(out, name);
@@ -87,6 +98,16 @@ pub fn write_late<'n>(
     }
 }
 
+/// Whether the bytes are what [`write_values`] writes.
+///
+/// # Errors
+/// [`Damaged`] when they are not.
+pub fn check_values(bytes: &[u8]) -> Result<(), Damaged> {
+    let mut reader = Reader::new(bytes);
+    RawValues::read(&mut reader)?;
+    if reader.is_empty() { Ok(()) } else { Err(Damaged) }
+}
+
 /// Reads what follows the tag.
 pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
     let (stream, window, key) = (reader.str()?, reader.str()?, reader.str()?);
@@ -97,22 +118,28 @@ pub(super) fn read_late<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
     let lag = Span::from_millis(reader.u64()?);
     let (source, quality) = (source_of(flags), quality_of(flags));
     let row = LateRow { stream, window, key, event, received, reason, lag, source, quality };
-    let numbers = reader.u64()?;
-    let numbers_at = reader.rest();
-    for _ in 0..numbers {
-        reader.str()?;
-        reader.f64()?;
-    }
-    let states = reader.u64()?;
-    let states_at = reader.rest();
-    for _ in 0..states {
-        reader.str()?;
-        reader.str()?;
-    }
-    Ok(Row::Late(row, RawValues { numbers, numbers_at, states, states_at }))
+    Ok(Row::Late(row, RawValues::read(reader)?))
 }
 
 impl<'a> RawValues<'a> {
+    /// Reads what [`write_values`] wrote, to its end.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<RawValues<'a>, Damaged> {
+        // Walked once, so that holding the row is the proof that it can be read.
+        let numbers = reader.u64()?;
+        let numbers_at = reader.rest();
+        for _ in 0..numbers {
+            reader.str()?;
+            reader.f64()?;
+        }
+        let states = reader.u64()?;
+        let states_at = reader.rest();
+        for _ in 0..states {
+            reader.str()?;
+            reader.str()?;
+        }
+        Ok(RawValues { numbers, numbers_at, states, states_at })
+    }
+
     /// Number of fields.
     pub fn len(self) -> usize {
         usize::try_from(self.numbers.saturating_add(self.states)).unwrap_or(usize::MAX)
@@ -146,8 +173,13 @@ impl RawValue<'_> {
 
 impl LateReason {
     /// Every reason. Append only: the place is the persisted tag.
-    pub const ALL: [LateReason; 4] =
-        [LateReason::Late, LateReason::Future, LateReason::TooManyWindows, LateReason::Redefined];
+    pub const ALL: [LateReason; 5] = [
+        LateReason::Late,
+        LateReason::Future,
+        LateReason::TooManyWindows,
+        LateReason::Redefined,
+        LateReason::OutOfOrder,
+    ];
 
     /// The word used in outputs.
     pub fn as_str(self) -> &'static str {
@@ -156,6 +188,7 @@ impl LateReason {
             LateReason::Future => "future",
             LateReason::TooManyWindows => "too_many_windows",
             LateReason::Redefined => "redefined",
+            LateReason::OutOfOrder => "out_of_order",
         }
     }
 }

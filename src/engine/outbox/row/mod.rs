@@ -2,28 +2,38 @@
 //! stored with the row, so that a record outlives the configuration that made it.
 //!
 //! ```text
-//! pane: 0 | stream | window | key | start | size | pane kind | flags | revision |
-//!       watermark? | count | replaced n, starts | aggregates n, tags | fields n, (name, n × result)
+//! pane: 0 | stream | window | key | start | size | opened after | pane kind | flags | revision |
+//!       watermark? | count | replaced n, times | aggregates n, tags | fields n, (name, n × result) |
+//!       0, or 1 and n × n accumulators
 //! late: 1 | stream | window | key | event | received | reason | flags | lag |
 //!       fields n, (name, f64) | states n, (name, text)
 //! gap:  2 | first seq | records | oldest ms | newest ms
 //! alarm:3 | at | code | text
+//! join: 4 | join | key | start | size | join pane | flags | revision | watermark? | sides n,
+//!       (stream, 0 | 1 pane row)
+//! pair: 5 | join | key | left at | right at | flags | left stream, values | right stream, values
+//! record:6 | flags | stream | key | event | received | fields n, (name, f64) | states n, (name, text)
 //! ```
 //!
 //! The JSON and CBOR forms are made from it when a batch is published.
 
+mod join;
 mod late;
 mod notice;
 mod pane;
+mod record;
 mod results;
 
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, WallTime};
 
-pub use late::{LateReason, LateRow, RawValue, RawValues, write_late};
+pub use join::{JoinPane, JoinRow, JoinSides, PairRow, write_join, write_pair};
+pub use late::{LateReason, LateRow, RawValue, RawValues, check_values, write_late, write_values};
 pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
-pub use pane::{PaneKind, PaneRow, PaneValues, write_pane};
+pub use pane::{PaneKind, PaneRow, PaneValues, write_accumulators, write_pane};
+pub(in crate::engine) use record::mark_early;
+pub use record::{RecordRow, write_record};
 pub use results::{FieldResults, StoredNumbers, StoredResult, StoredValue};
 
 /// Any row.
@@ -37,18 +47,28 @@ pub enum Row<'a> {
     Gap(GapRow),
     /// See [`AlarmRow`].
     Alarm(AlarmRow<'a>),
+    /// See [`JoinRow`].
+    Join(JoinRow<'a>, JoinSides<'a>),
+    /// See [`PairRow`].
+    Pair(PairRow<'a>),
+    /// See [`RecordRow`].
+    Record(RecordRow<'a>, RawValues<'a>),
 }
 
 const TAG_PANE: u8 = 0;
 const TAG_LATE: u8 = 1;
 const TAG_GAP: u8 = 2;
 const TAG_ALARM: u8 = 3;
+const TAG_JOIN: u8 = 4;
+const TAG_PAIR: u8 = 5;
+const TAG_RECORD: u8 = 6;
 
 const FLAG_RECEIVE_TIME: u8 = 1;
 const FLAG_PARTIAL: u8 = 2;
 const FLAG_UNSYNCED: u8 = 4;
 const FLAG_SUSPECT: u8 = 8;
 const FLAG_APPROXIMATE: u8 = 16;
+const FLAG_EARLY: u8 = 32;
 
 /// Reads any row.
 ///
@@ -68,6 +88,9 @@ pub fn read(bytes: &[u8]) -> Result<Row<'_>, Damaged> {
         TAG_ALARM => {
             Row::Alarm(AlarmRow { at: WallTime::from_millis(reader.i64()?), code: reader.str()?, text: reader.str()? })
         }
+        TAG_JOIN => join::read_join(&mut reader)?,
+        TAG_PAIR => join::read_pair(&mut reader)?,
+        TAG_RECORD => record::read_record(&mut reader)?,
         _ => return Err(Damaged),
     };
     Ok(row)
@@ -81,6 +104,9 @@ impl Row<'_> {
             Row::Late(row, _) => row.event,
             Row::Gap(row) => row.oldest,
             Row::Alarm(row) => row.at.as_event_time(),
+            Row::Join(row, _) => row.start,
+            Row::Pair(row) => row.event(),
+            Row::Record(row, _) => row.event,
         }
     }
 }

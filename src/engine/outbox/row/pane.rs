@@ -2,7 +2,7 @@
 
 use super::results::{FieldResults, write_approximate, write_result};
 use super::{FLAG_APPROXIMATE, FLAG_PARTIAL, Row, TAG_PANE, flags, quality_of, source_of};
-use crate::engine::aggregate::{Finished, Kind};
+use crate::engine::aggregate::{Accumulator, Finished, Kind};
 use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 use crate::model::record::TimeSource;
 use crate::model::time::{ClockQuality, EventTime, Span};
@@ -20,6 +20,9 @@ pub enum PaneKind {
     Early,
     /// The window's state goes: nothing more will come.
     Final,
+    /// No pane, but what came for a window after it was over: adds to its result, and
+    /// has no revision.
+    Delta,
 }
 
 /// One emission of one window.
@@ -35,6 +38,8 @@ pub struct PaneRow<'a> {
     pub start: EventTime,
     /// First time after it.
     pub end: EventTime,
+    /// The time in its id: that of the record that opened a session, otherwise the start.
+    pub opened: EventTime,
     /// Why now.
     pub pane: PaneKind,
     /// Counts the emissions of this window from 0.
@@ -60,6 +65,7 @@ pub struct PaneValues<'a> {
     approximate: bool,
     fields: u64,
     bytes: &'a [u8],
+    mergeable: Option<&'a [u8]>,
 }
 
 /// Appends a pane. `fields`: one result per field and aggregate, and whether it is
@@ -78,6 +84,7 @@ pub fn write_pane<'n, V: Iterator<Item = (Finished<'n>, bool)>>(
     put_str(out, row.key);
     put_i64(out, row.start.as_millis());
     put_u64(out, row.start.lag_behind(row.end).as_millis());
+    put_u64(out, row.start.lag_behind(row.opened).as_millis());
     out.push(row.pane as u8);
     let flags_at = out.len();
     out.push(flags(row.source, row.quality, row.partial));
@@ -103,11 +110,20 @@ pub fn write_pane<'n, V: Iterator<Item = (Finished<'n>, bool)>>(
     }
 }
 
+/// Appends the accumulators behind the results, field by field, if they are `wanted`.
+pub fn write_accumulators<'a>(out: &mut Vec<u8>, wanted: bool, fields: impl Iterator<Item = &'a [Accumulator]>) {
+    out.push(u8::from(wanted));
+    if wanted {
+        fields.flatten().for_each(|accumulator| accumulator.write(out));
+    }
+}
+
 /// Reads what follows the tag.
 pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged> {
     let (stream, window, key) = (reader.str()?, reader.str()?, reader.str()?);
     let start = EventTime::from_millis(reader.i64()?);
     let end = start + Span::from_millis(reader.u64()?);
+    let opened = start + Span::from_millis(reader.u64()?);
     let pane = *PaneKind::ALL.get(usize::from(reader.u8()?)).ok_or(Damaged)?;
     let flags = reader.u8()?;
     let row = PaneRow {
@@ -116,6 +132,7 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
         key,
         start,
         end,
+        opened,
         pane,
         revision: reader.uint()?,
         watermark: reader.time()?,
@@ -133,15 +150,19 @@ pub(super) fn read_pane<'a>(reader: &mut Reader<'a>) -> Result<Row<'a>, Damaged>
     let approximate = flags & FLAG_APPROXIMATE != 0;
     let fields = reader.u64()?;
     let bytes = reader.rest();
-    let values = PaneValues { replaced, replaces: starts, kinds, approximate, fields, bytes };
+    let mut values = PaneValues { replaced, replaces: starts, kinds, approximate, fields, bytes, mergeable: None };
     // Walk once, so that holding the row is the proof that it can be read.
-    let mut walk = Reader::new(values.bytes);
     for _ in 0..values.fields {
-        walk.str()?;
-        FieldResults::read(kinds, &mut walk)?;
+        reader.str()?;
+        FieldResults::read(kinds, reader)?;
     }
-    if kinds.iter().any(|tag| Kind::from_tag(*tag).is_none()) {
-        return Err(Damaged);
+    let kinds = kinds.iter().map(|tag| Kind::from_tag(*tag).ok_or(Damaged));
+    kinds.clone().try_for_each(|kind| kind.map(|_| ()))?;
+    if reader.u8()? == 1 {
+        values.mergeable = Some(reader.rest());
+        for _ in 0..values.fields {
+            kinds.clone().try_for_each(|kind| kind?.read(reader).map(|_| ()))?;
+        }
     }
     Ok(Row::Pane(row, values))
 }
@@ -168,6 +189,22 @@ impl<'a> PaneValues<'a> {
         (0..self.replaced).map_while(move |_| reader.i64().ok().map(EventTime::from_millis))
     }
 
+    /// Whether the accumulators are there too: where late records are added to results.
+    pub fn is_mergeable(self) -> bool {
+        self.mergeable.is_some()
+    }
+
+    /// Each field with its accumulators; none without them.
+    pub fn accumulators(self) -> impl Iterator<Item = (&'a str, Vec<Accumulator>)> {
+        let mut reader = self.mergeable.map(Reader::new);
+        self.fields().map_while(move |(name, _)| {
+            let reader = reader.as_mut()?;
+            let kinds = self.kinds.iter().map(|tag| Kind::from_tag(*tag));
+            let read = kinds.map(|kind| kind?.read(reader).ok()).collect::<Option<Vec<_>>>();
+            Some((name, read.expect("checked when the row was read")))
+        })
+    }
+
     /// Each field with its results.
     pub fn fields(self) -> impl Iterator<Item = (&'a str, FieldResults<'a>)> {
         let mut reader = Reader::new(self.bytes);
@@ -180,7 +217,8 @@ impl<'a> PaneValues<'a> {
 
 impl PaneKind {
     /// Every kind. Append only: the place is the persisted tag.
-    pub const ALL: [PaneKind; 5] = [PaneKind::OnTime, PaneKind::Late, PaneKind::Idle, PaneKind::Early, PaneKind::Final];
+    pub const ALL: [PaneKind; 6] =
+        [PaneKind::OnTime, PaneKind::Late, PaneKind::Idle, PaneKind::Early, PaneKind::Final, PaneKind::Delta];
 
     /// The word used in outputs.
     pub fn as_str(self) -> &'static str {
@@ -190,6 +228,7 @@ impl PaneKind {
             PaneKind::Idle => "idle",
             PaneKind::Early => "early",
             PaneKind::Final => "final",
+            PaneKind::Delta => "delta",
         }
     }
 }
