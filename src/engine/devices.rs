@@ -382,7 +382,7 @@ mod tests {
         for number in 0..1_000_u32 {
             let name = DeviceId::new(&format!("device-{number}")).expect("valid");
             assert_eq!(table.find(name.as_str()), None);
-            assert_eq!(table.add(name), number);
+            assert_eq!(table.add(&name), number);
         }
         for number in 0..1_000_u32 {
             assert_eq!(table.find(&format!("device-{number}")), Some(number));
@@ -395,16 +395,16 @@ mod tests {
         let mut table = DeviceTable::default();
         let name = |number: u32| DeviceId::new(&format!("d{number}")).expect("valid");
         for number in 0..5 {
-            table.add(name(number));
+            table.add(&name(number));
         }
         table.mark_committed();
         for slot in [3, 1] {
             table.free(slot);
         }
         assert_eq!((table.find("d3"), table.device_count(), table.len()), (None, 3, 5));
-        assert_eq!((table.add(name(7)), table.find("d7")), (1, Some(1)));
+        assert_eq!((table.add(&name(7)), table.find("d7")), (1, Some(1)));
         table.free(1);
-        assert_eq!((table.add(name(8)), table.add(name(9)), table.add(name(10))), (1, 3, 5));
+        assert_eq!((table.add(&name(8)), table.add(&name(9)), table.add(&name(10))), (1, 3, 5));
         table.free(5);
         assert!(table.freed().iter().eq(&[1, 3]) && table.given().iter().eq(&[1, 3]));
         assert!(table.occupied().eq(0..5));
@@ -415,7 +415,7 @@ mod tests {
         }
         assert!(!restored.restore(4, SlotKind::Device, name(5)), "it is taken");
         assert!(!restored.restore(2, SlotKind::Device, name(8)), "it has one");
-        assert_eq!(restored.add(name(11)), 2);
+        assert_eq!(restored.add(&name(11)), 2);
         assert_eq!((restored.find("d9"), restored.find("d8"), restored.len()), (Some(3), Some(1), 5));
     }
 
@@ -423,7 +423,7 @@ mod tests {
     fn a_device_a_group_and_the_stream_may_have_one_name() {
         let mut table = DeviceTable::default();
         let name = || DeviceId::new(WHOLE_STREAM).expect("valid");
-        assert_eq!((table.add(name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
+        assert_eq!((table.add(&name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
         assert_eq!((table.find("*"), table.find_group("*"), table.whole()), (Some(0), Some(1), Some(2)));
         assert_eq!((table.len(), table.device_count(), table.group_count()), (3, 1, 1));
     }

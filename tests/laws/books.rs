@@ -40,7 +40,12 @@ fn holds(case: &Case) -> Result<(), String> {
                 .filter(|((_, name, ..), _)| *name == window.name)
                 .map(|(_, row)| row["count"].as_u64().unwrap())
                 .sum();
-            if counted + window.side_output + window.dropped != window.accepted {
+            let deltas = run.rows.iter().filter(|row| row["kind"] == "delta" && row["window"] == window.name.as_str());
+            let added: u64 = deltas.map(|row| row["count"].as_u64().unwrap()).sum();
+            if added != window.backfilled {
+                return Err(format!("{added} in deltas, {window:?}"));
+            }
+            if counted + window.side_output + window.backfilled + window.dropped != window.accepted {
                 return Err(format!("{counted} in windows, {window:?}"));
             }
         }

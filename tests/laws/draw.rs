@@ -96,13 +96,20 @@ fn stream(text: &mut String, seed: u64, wishes: Wishes, disorder: u64) -> &'stat
     writeln!(text, "idle_timeout = \"{idle}\"").unwrap();
     let on_idle: &[&str] = if scope == "device" { &["emit", "hold", "close"] } else { &["emit", "hold"] };
     writeln!(text, "on_idle = \"{}\"", pick(seed, 16, on_idle)).unwrap();
+    if !in_bound {
+        writeln!(text, "state_ttl = \"{}\"", pick(seed, 17, &["off", "40s"])).unwrap();
+        let copies = "{ by = \"time_and_values\", horizon = 16 }";
+        writeln!(text, "dedup = {}", pick(seed, 18, &["\"off\"", copies])).unwrap();
+        writeln!(text, "records = \"{}\"", pick(seed, 19, &["off", "off", "arrival", "ordered"])).unwrap();
+    }
     scope
 }
 
 /// The settings of one window.
 fn window(text: &mut String, seed: u64, wishes: Wishes, scope: &str) {
     let kinds: &[&str] = if wishes == Wishes::Sessions { &["session"] } else { &["tumbling", "sliding", "session"] };
-    match pick(seed, 20, kinds) {
+    let kind = pick(seed, 20, kinds);
+    match kind {
         "tumbling" => writeln!(text, "size = \"{}\"", pick(seed, 21, &["1s", "3s", "10s"])).unwrap(),
         "sliding" => {
             let (size, slide) = [("3s", "1s"), ("5s", "2s"), ("2s", "5s")][Rng::fork(seed, 22).below(3) as usize];
@@ -117,8 +124,17 @@ fn window(text: &mut String, seed: u64, wishes: Wishes, scope: &str) {
         _ => &["device", "stream"],
     };
     writeln!(text, "key = \"{}\"", pick(seed, 24, keys)).unwrap();
-    writeln!(text, "lateness = \"{}\"", pick(seed, 25, &["0s", "1s", "8s"])).unwrap();
-    writeln!(text, "late = \"{}\"", pick(seed, 26, &["side_output", "drop"])).unwrap();
+    let lateness = pick(seed, 25, &["0s", "1s", "8s"]);
+    writeln!(text, "lateness = \"{lateness}\"").unwrap();
+    let updates = pick(seed, 27, &["\"each\"", "{ every = \"1500ms\" }"]);
+    if lateness != "0s" {
+        writeln!(text, "late_updates = {updates}").unwrap();
+    }
+    let late = pick(seed, 26, &["side_output", "drop", "backfill"]);
+    // Sessions cannot be added to from outside.
+    writeln!(text, "late = \"{}\"", if kind == "session" && late == "backfill" { "drop" } else { late }).unwrap();
+    text.push_str(pick(seed, 28, &["", "early = \"2s\"\n"]));
+    text.push_str(pick(seed, 29, &["", "final = true\n"]));
     text.push_str("aggregates = [\"count\", \"sum\", \"min\", \"max\", \"mean\", \"first\", \"last\", \"range\"]\n");
 }
 

@@ -23,7 +23,7 @@ fn holds(case: &Case) -> Result<(), String> {
         .collect();
     let mut expected = BTreeMap::new();
     for window in &spec(&case.config).streams[0].windows {
-        let WindowKind::Session { gap } = window.kind else { return Err("drawn otherwise".to_owned()) };
+        let WindowKind::Session { gap, .. } = window.kind else { return Err("drawn otherwise".to_owned()) };
         let gap = i64::try_from(gap.as_millis()).unwrap();
         let mut by_key: BTreeMap<String, Vec<(i64, f64)>> = BTreeMap::new();
         for message in &case.messages {
