@@ -2,7 +2,7 @@
 //! of a naive computation over all accepted readings at once, window by window.
 //!
 //! The recordings lie beside the checkout (`../shared/real`) and are not part of it:
-//! database rights under the ODbL 1.0, from the data sets of CampusIoT
+//! database rights under the `ODbL` 1.0, from the data sets of `CampusIoT`
 //! (<https://github.com/CampusIoT/datasets>). Attribution: Didier Donsez, Olivier Alphand,
 //! Université Grenoble Alpes LIG (`lorawan-mountain`, `helium-tower-temperature`); CNES
 //! (`balloon-clock-behind`).

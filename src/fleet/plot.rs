@@ -98,9 +98,9 @@ impl Plot {
     }
 
     fn scale(&self) -> Scale {
-        let times = || self.points.iter().map(|point| millis(point.at));
-        let from = times().next().unwrap_or(0.0);
-        let to = times().last().unwrap_or(0.0).max(from + 1.0);
+        let time = |point: Option<&Point>| point.map_or(0.0, |point| millis(point.at));
+        let from = time(self.points.first());
+        let to = time(self.points.last()).max(from + 1.0);
         let lowest = self.points.iter().map(|point| point.low).fold(f64::MAX, f64::min);
         let highest = self.points.iter().map(|point| point.high).fold(f64::MIN, f64::max);
         let (lowest, highest) = if lowest <= highest { (lowest, highest) } else { (0.0, 0.0) };

@@ -64,7 +64,7 @@ pub(crate) fn config(seed: u64, wishes: Wishes, disorder: u64) -> String {
     let mut text = String::from("[gateway]\nid = \"gw\"\n[[streams]]\nname = \"s\"\ntopic = \"d/{site}/{device}\"\n");
     text.push_str("fields = { v = \"/v\" }\ntime = { field = \"/ts\", unit = \"ms\" }\nmax_future = \"off\"\n");
     let scope = stream(&mut text, seed, wishes, disorder);
-    for window in 0..1 + Rng::fork(seed, 2).below(3) {
+    for window in 0..=Rng::fork(seed, 2).below(2) {
         let seed = seed.wrapping_add(1_000 * (window + 1));
         writeln!(text, "[[streams.windows]]\nname = \"w{window}\"").unwrap();
         self::window(&mut text, seed, wishes, scope);
@@ -112,7 +112,7 @@ fn window(text: &mut String, seed: u64, wishes: Wishes, scope: &str) {
     match kind {
         "tumbling" => writeln!(text, "size = \"{}\"", pick(seed, 21, &["1s", "3s", "10s"])).unwrap(),
         "sliding" => {
-            let (size, slide) = [("3s", "1s"), ("5s", "2s"), ("2s", "5s")][Rng::fork(seed, 22).below(3) as usize];
+            let (size, slide) = pick(seed, 22, &["3s 1s", "5s 2s", "2s 5s"]).split_once(' ').unwrap();
             writeln!(text, "size = \"{size}\"\nslide = \"{slide}\"").unwrap();
         }
         _ => writeln!(text, "gap = \"{}\"", pick(seed, 23, &["700ms", "2s"])).unwrap(),

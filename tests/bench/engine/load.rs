@@ -5,6 +5,7 @@
 //! panes into the outbox, pages encoded once a second, batches encoded as JSON for the
 //! uplink and acknowledged. Time is the CPU time of this process.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tidegate::engine::Engine;
@@ -122,7 +123,9 @@ impl Names {
     const LEN: usize = "device-00000".len();
 
     pub(crate) fn new(count: usize) -> Names {
-        Names { text: (0..count).map(|device| format!("device-{device:05}")).collect(), count }
+        let mut text = String::new();
+        (0..count).for_each(|device| write!(text, "device-{device:05}").unwrap());
+        Names { text, count }
     }
 
     #[inline]
