@@ -37,15 +37,15 @@
 //!    *(`tests/simulation`, with the canary `AckBeforeCommit`; `tests/end_to_end`: 50 kills)*
 //! 3. Everything in memory is bounded by [`model::limits`]; full is a value with a
 //!    stated behaviour. *(`tests/simulation`: small outboxes; `tests/engine`: devices,
-//!    windows; `agent::engine_thread`: a store that takes nothing)*
+//!    windows; `tests/store`: everything at its bound has room in a snapshot; `agent::engine_thread`: a store that takes nothing)*
 //! 4. [`EventTime`](model::time::EventTime), [`WallTime`](model::time::WallTime) and
 //!    [`ProcTime`](model::time::ProcTime) never mix; no persisted value is a
 //!    `ProcTime`. *(the type system; `tests/conformance`: restarted every seven lines)*
 //! 5. A watermark never moves back, not after a restart either.
-//!    *(`engine::watermark`; `tests/simulation`)*
+//!    *(`engine::watermark`; `tests/simulation`; `tests/laws`: also by a changed configuration)*
 //! 6. Bad input is data: counted by reason, never an error that reaches the loop.
 //!    *(`tests/decode`; `tests/end_to_end`: garbage)*
-//! 7. The books balance at all times. *(`tests/simulation` after every step)*
+//! 7. The books balance at all times. *(`tests/simulation` and `tests/laws` after every step)*
 //! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` and
 //!    `agent/uplink/mqtt.rs` name the MQTT client; only the engine lays out
 //!    the bytes of its state, from `engine/snapshot.rs` on; clocks are read in `agent/clock.rs`

@@ -409,11 +409,11 @@ gap = "1s"
 
 #[test]
 fn sketches_and_points_never_take_the_room_of_windows() {
-    // 40 devices with 3,000 points each for two aggregates: 3.8 MB, where 3 MiB are allowed.
-    const { assert!(40 * 3_000 * 2 * 16 > GROWTH_COST_MAX && GROWTH_COST_MAX < OPEN_COST_MAX) };
+    // 130 devices with 3,000 points each for two aggregates: 12.5 MB, where 11 MiB are allowed.
+    const { assert!(130 * 3_000 * 2 * 16 > GROWTH_COST_MAX && GROWTH_COST_MAX < OPEN_COST_MAX) };
     let mut lines = Vec::new();
     for number in 0..3_000_i64 {
-        for device in 0..40 {
+        for device in 0..130 {
             let at = number * 1_000;
             let device = format!("d{device}");
             lines.push(json!({ "arrival_ms": at, "device": device, "event_ms": at, "values": {"v": number} }));
@@ -421,14 +421,14 @@ fn sketches_and_points_never_take_the_room_of_windows() {
     }
     lines.push(json!({ "arrival_ms": 3_000_000, "device": "d0", "event_ms": 500, "values": {"v": 0} }));
     lines.push(json!({ "arrival_ms": 3_000_000, "device": "new", "event_ms": 500, "values": {"v": 0} }));
-    for device in ["d0", "d39", "new"] {
+    for device in ["d0", "d129", "new"] {
         lines.push(json!({ "arrival_ms": 3_000_000, "device": device, "event_ms": 7_200_000, "values": {"v": 0} }));
     }
     let rows = replay("", "size = \"1h\"\naggregates = [\"increase\", \"rate\", \"count\"]", &lines);
     assert_eq!(rows.len(), 3, "{rows:?}");
     let of = |device: &str| rows.iter().find(|row| row["key"] == device && row["start_ms"] == 0).unwrap();
-    assert_eq!(of("d39")["values"]["v"], json!({ "increase": 2_999, "rate": 1, "count": 3_000 }));
-    assert_eq!(of("d39").get("approx"), None, "in order they are exact with fewer points too");
+    assert_eq!(of("d129")["values"]["v"], json!({ "increase": 2_999, "rate": 1, "count": 3_000 }));
+    assert_eq!(of("d129").get("approx"), None, "in order they are exact with fewer points too");
     assert_eq!(of("new")["values"]["v"]["count"], json!(1), "a new window has room");
     assert_eq!(of("d0")["values"]["v"]["increase"], json!(2_999));
     assert_eq!(of("d0")["approx"], json!({ "v": ["increase", "rate"] }));

@@ -193,7 +193,7 @@ impl Stream {
         let pane = Pane::open(window_tag(addition.window), interval, partial, buffer);
         // Without fields: those are counted as they come.
         *out.open_cost += pane.cost(&self.spec.windows[addition.window].aggregates);
-        self.devices.get_mut(addition.slot).panes.insert(index, pane);
+        self.devices.get_mut(addition.slot).insert_pane(index, pane);
         self.open_panes += 1;
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Stream {
     }
 
     fn emit_late_update(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, index: usize) {
-        let name = self.devices.name(addition.slot).clone();
+        let name = self.devices.id(addition.slot);
         let pane = &mut self.devices.get_mut(addition.slot).panes[index];
         emit_pane(out, &self.spec, &self.fields, name.as_str(), pane, PaneKind::Late, addition.watermark);
     }

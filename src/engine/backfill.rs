@@ -185,7 +185,7 @@ impl Stream {
     pub(super) fn emit_burst(&mut self, out: &mut Emit<'_>, key: BurstKey) -> usize {
         let Some(burst) = self.backfill.take(key) else { return 0 };
         let (slot, window) = key;
-        let name = self.devices.name(slot).clone();
+        let name = self.devices.id(slot);
         let watermark = self.watermark_of(slot);
         let aggregates = &self.spec.windows[usize::from(window)].aggregates;
         let mut cost = 0;

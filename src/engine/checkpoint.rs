@@ -9,6 +9,9 @@ use super::step::{Effect, Step};
 use super::stream::Stream;
 use super::wire::{put_time, put_u64};
 
+/// Bytes after which a part of a snapshot is handed over.
+const PIECE_BYTES: usize = 64 * 1024;
+
 impl Engine {
     /// Unacknowledged messages of the coming commit.
     pub fn uncommitted_messages(&self) -> usize {
@@ -46,7 +49,7 @@ impl Engine {
                 out.push(0);
             } else {
                 out.push(1);
-                write_section(out, stream, Extent::Changes, clocks);
+                write_section(out, stream, Extent::Changes, clocks, &mut |_| ());
             }
         }
         self.joins.write_changes(out, self.idle_clock.read(now.proc));
@@ -54,16 +57,30 @@ impl Engine {
 
     /// Everything, for a snapshot.
     pub fn snapshot(&self, now: Now) -> Vec<u8> {
+        let mut state = Vec::new();
+        self.write_snapshot(now, &mut |piece| state.extend_from_slice(piece));
+        state
+    }
+
+    /// The same, in pieces of some `PIECE_BYTES`: the state of many devices is large,
+    /// and whoever packs it needs it only once.
+    pub fn write_snapshot(&self, now: Now, sink: &mut dyn FnMut(&[u8])) {
         let clocks = self.idle_clock.clocks(now.proc);
-        let mut out = Vec::with_capacity(64 * 1024);
+        let mut out = Vec::with_capacity(PIECE_BYTES * 2);
+        let mut hand_over = |out: &mut Vec<u8>| {
+            if out.len() >= PIECE_BYTES {
+                sink(out);
+                out.clear();
+            }
+        };
         out.push(STATE_VERSION);
         put_time(&mut out, self.partial_before);
         self.redelivery.write_all(&mut out);
-        self.outbox.write_all(&mut out);
+        self.outbox.write_all(&mut out, &mut hand_over);
         put_u64(&mut out, self.streams.len() as u64);
         for stream in &self.streams {
             write_definition(&mut out, stream);
-            write_section(&mut out, stream, Extent::Whole, clocks);
+            write_section(&mut out, stream, Extent::Whole, clocks, &mut hand_over);
         }
         self.joins.write_all(&mut out, self.idle_clock.read(now.proc));
         if self.streams.iter().any(|stream| !stream.fences.is_empty()) {
@@ -71,7 +88,7 @@ impl Engine {
                 stream.fences.write(&mut out);
             }
         }
-        out
+        sink(&out);
     }
 
     /// What a step or snapshot wrote is durable: its rows may be published, its

@@ -11,6 +11,7 @@ use crate::model::ids::DeviceId;
 use crate::model::limits::DEVICES_MAX;
 use crate::model::time::{EventTime, ProcTime};
 
+use super::names::Names;
 use super::scope::Common;
 use super::timers::LiveTime;
 use super::watermark::Watermark;
@@ -28,6 +29,17 @@ pub(super) enum SlotKind {
     Stream,
     /// None: the slot is free.
     Vacant,
+}
+
+/// Persisted bytes of a device beside its name, of what `adaptive` measures of it, and
+/// of its tombstone: none takes more.
+const DEVICE_COST: usize = 72;
+const LATENESS_COST: usize = 430;
+pub(super) const TOMBSTONE_COST: usize = 72;
+
+/// What a device, or a group, takes of a snapshot without its windows.
+pub(super) const fn cost_of(name_bytes: usize, adaptive: bool) -> usize {
+    DEVICE_COST + name_bytes + if adaptive { LATENESS_COST } else { 0 }
 }
 
 /// The key of windows over all devices of a stream.
@@ -73,9 +85,12 @@ pub(super) struct Device {
 /// output depends on hashing.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceTable {
-    names: Vec<DeviceId>,
+    names: Names,
     slots: Vec<Device>,
     index: HashTable<u32>,
+    /// By slot: whose record came after the last one of it; and whose came last.
+    after: Vec<u32>,
+    last: u32,
     /// Slots of groups, in order of their names.
     groups: BTreeMap<DeviceId, u32>,
     /// The slot of the stream itself.
@@ -92,9 +107,11 @@ pub(super) struct DeviceTable {
 impl Default for DeviceTable {
     fn default() -> DeviceTable {
         DeviceTable {
-            names: Vec::new(),
+            names: Names::default(),
             slots: Vec::new(),
             index: HashTable::new(),
+            after: Vec::new(),
+            last: 0,
             groups: BTreeMap::new(),
             whole: None,
             vacant: BTreeSet::new(),
@@ -127,7 +144,20 @@ impl DeviceTable {
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
-        self.index.find(hash, |slot| self.names[*slot as usize].as_str() == name).copied()
+        self.index.find(hash, |slot| self.names.get(*slot) == name).copied()
+    }
+
+    /// As [`DeviceTable::find`], for a record. Devices that report at fixed intervals,
+    /// or are polled, come in the same order again and again: then the one that followed
+    /// the last time is the one, and nothing is searched.
+    #[inline]
+    pub(super) fn find_next(&mut self, name: &str) -> Option<u32> {
+        let guess = *self.after.get(self.last as usize)?;
+        let is_it = self.names.get(guess) == name && self.get(guess).kind == SlotKind::Device;
+        let found = if is_it { guess } else { self.find(name)? };
+        self.after[self.last as usize] = found;
+        self.last = found;
+        Some(found)
     }
 
     /// The slot of a group, if it is known.
@@ -143,18 +173,18 @@ impl DeviceTable {
 
     /// Gives a new device its slot. The caller has looked for it and has
     /// checked the bound.
-    pub(super) fn add(&mut self, name: DeviceId) -> u32 {
+    pub(super) fn add(&mut self, name: &DeviceId) -> u32 {
         let hash = self.hasher.hash_one(name.as_str());
-        let slot = self.push(name, SlotKind::Device);
+        let slot = self.push(name.as_str(), SlotKind::Device);
         let names = &self.names;
         let hasher = &self.hasher;
-        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(names[*slot as usize].as_str()));
+        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(names.get(*slot)));
         slot
     }
 
     /// As [`DeviceTable::add`], for a group.
     pub(super) fn add_group(&mut self, label: DeviceId) -> u32 {
-        let slot = self.push(label.clone(), SlotKind::Group);
+        let slot = self.push(label.as_str(), SlotKind::Group);
         self.get_mut(slot).common = Some(Box::default());
         self.groups.insert(label, slot);
         slot
@@ -162,15 +192,15 @@ impl DeviceTable {
 
     /// Gives the stream itself a slot. It has none yet.
     pub(super) fn add_whole(&mut self) -> u32 {
-        let slot = self.push(DeviceId::new(WHOLE_STREAM).expect("one printable byte"), SlotKind::Stream);
+        let slot = self.push(WHOLE_STREAM, SlotKind::Stream);
         self.whole = Some(slot);
         slot
     }
 
-    fn push(&mut self, name: DeviceId, kind: SlotKind) -> u32 {
+    fn push(&mut self, name: &str, kind: SlotKind) -> u32 {
         let slot = self.vacant.pop_first().unwrap_or_else(|| self.grow());
         self.given.insert(slot);
-        self.names[slot as usize] = name;
+        self.names.set(slot, name);
         let device = self.get_mut(slot);
         // What is in a heap or a list stays there until it is met.
         let (has_timer, dirty) = (device.has_timer, device.dirty);
@@ -181,22 +211,23 @@ impl DeviceTable {
     /// A vacant slot more, at the end.
     fn grow(&mut self) -> u32 {
         let slot = u32::try_from(self.slots.len()).expect("limits::DEVICES_MAX fits 32 bits");
-        self.names.push(DeviceId::new(WHOLE_STREAM).expect("one printable byte"));
+        self.names.push_empty();
+        self.after.push(0);
         self.slots.push(Device::vacant());
         slot
     }
 
     /// Takes the slot of a device or group back. It has no panes.
     pub(super) fn free(&mut self, slot: u32) {
-        let name = self.names[slot as usize].clone();
+        let name = self.names.get(slot);
         match self.get(slot).kind {
             SlotKind::Device => {
-                let hash = self.hasher.hash_one(name.as_str());
+                let hash = self.hasher.hash_one(name);
                 if let Ok(entry) = self.index.find_entry(hash, |found| *found == slot) {
                     entry.remove();
                 }
             }
-            SlotKind::Group => _ = self.groups.remove(&name),
+            SlotKind::Group => _ = self.groups.remove(name),
             SlotKind::Stream => self.whole = None,
             SlotKind::Vacant => return,
         }
@@ -204,6 +235,7 @@ impl DeviceTable {
         // What is in a heap or a list stays there until it is met.
         let (has_timer, dirty) = (device.has_timer, device.dirty);
         *device = Device { has_timer, dirty, ..Device::vacant() };
+        self.names.set(slot, "");
         self.vacant.insert(slot);
         if !self.given.remove(&slot) {
             self.freed.insert(slot);
@@ -232,7 +264,7 @@ impl DeviceTable {
         // The one that comes next is the one that is asked for.
         let others = core::mem::replace(&mut self.vacant, BTreeSet::from([slot]));
         match kind {
-            SlotKind::Device => self.add(name),
+            SlotKind::Device => self.add(&name),
             SlotKind::Group => self.add_group(name),
             SlotKind::Stream | SlotKind::Vacant => self.add_whole(),
         };
@@ -268,8 +300,13 @@ impl DeviceTable {
     }
 
     /// The name in a slot.
-    pub(super) fn name(&self, slot: u32) -> &DeviceId {
-        &self.names[slot as usize]
+    pub(super) fn name(&self, slot: u32) -> &str {
+        self.names.get(slot)
+    }
+
+    /// A copy of it: at most 128 bytes, no allocation.
+    pub(super) fn id(&self, slot: u32) -> DeviceId {
+        DeviceId::new(self.name(slot)).expect("it was one when it was added")
     }
 
     /// The device in a slot that [`DeviceTable::find`] or [`DeviceTable::add`] gave.
@@ -285,8 +322,8 @@ impl DeviceTable {
     }
 
     /// All slots, vacant ones too.
-    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &DeviceId, &Device)> + Clone {
-        (0_u32..).zip(&self.names).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &str, &Device)> + Clone {
+        (0_u32..).zip(self.names.iter()).zip(&self.slots).map(|((slot, name), device)| (slot, name, device))
     }
 }
 
@@ -309,6 +346,17 @@ impl Device {
             due: EventTime::MAX,
             panes: Vec::new(),
         }
+    }
+
+    /// Room for four at first, and then for half as many again: enough for most, so that
+    /// the panes of all devices stay where they were put, one behind the other, and are
+    /// fetched ahead; and not more, for this is most of the memory.
+    pub(super) fn insert_pane(&mut self, index: usize, pane: Pane) {
+        if self.panes.len() == self.panes.capacity() {
+            let more = if self.panes.is_empty() { 4 } else { self.panes.len().div_ceil(2) };
+            self.panes.reserve_exact(more);
+        }
+        self.panes.insert(index, pane);
     }
 
     /// Where the pane of that window is, or where it belongs.
@@ -334,7 +382,7 @@ mod tests {
         for number in 0..1_000_u32 {
             let name = DeviceId::new(&format!("device-{number}")).expect("valid");
             assert_eq!(table.find(name.as_str()), None);
-            assert_eq!(table.add(name), number);
+            assert_eq!(table.add(&name), number);
         }
         for number in 0..1_000_u32 {
             assert_eq!(table.find(&format!("device-{number}")), Some(number));
@@ -347,16 +395,16 @@ mod tests {
         let mut table = DeviceTable::default();
         let name = |number: u32| DeviceId::new(&format!("d{number}")).expect("valid");
         for number in 0..5 {
-            table.add(name(number));
+            table.add(&name(number));
         }
         table.mark_committed();
         for slot in [3, 1] {
             table.free(slot);
         }
         assert_eq!((table.find("d3"), table.device_count(), table.len()), (None, 3, 5));
-        assert_eq!((table.add(name(7)), table.find("d7")), (1, Some(1)));
+        assert_eq!((table.add(&name(7)), table.find("d7")), (1, Some(1)));
         table.free(1);
-        assert_eq!((table.add(name(8)), table.add(name(9)), table.add(name(10))), (1, 3, 5));
+        assert_eq!((table.add(&name(8)), table.add(&name(9)), table.add(&name(10))), (1, 3, 5));
         table.free(5);
         assert!(table.freed().iter().eq(&[1, 3]) && table.given().iter().eq(&[1, 3]));
         assert!(table.occupied().eq(0..5));
@@ -367,7 +415,7 @@ mod tests {
         }
         assert!(!restored.restore(4, SlotKind::Device, name(5)), "it is taken");
         assert!(!restored.restore(2, SlotKind::Device, name(8)), "it has one");
-        assert_eq!(restored.add(name(11)), 2);
+        assert_eq!(restored.add(&name(11)), 2);
         assert_eq!((restored.find("d9"), restored.find("d8"), restored.len()), (Some(3), Some(1), 5));
     }
 
@@ -375,7 +423,7 @@ mod tests {
     fn a_device_a_group_and_the_stream_may_have_one_name() {
         let mut table = DeviceTable::default();
         let name = || DeviceId::new(WHOLE_STREAM).expect("valid");
-        assert_eq!((table.add(name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
+        assert_eq!((table.add(&name()), table.add_group(name()), table.add_whole()), (0, 1, 2));
         assert_eq!((table.find("*"), table.find_group("*"), table.whole()), (Some(0), Some(1), Some(2)));
         assert_eq!((table.len(), table.device_count(), table.group_count()), (3, 1, 1));
     }

@@ -20,6 +20,9 @@ const RETRY_MIN: Span = Span::from_secs(1);
 /// Longest pause between two tries to write.
 const RETRY_MAX: Span = Span::from_secs(30);
 
+/// Bytes of the buffer for pages that are kept between commits.
+const WRITES_KEPT: usize = 256 * 1024;
+
 /// Runs one engine on one store.
 #[derive(Debug)]
 pub struct Driver<S: Store> {
@@ -206,7 +209,8 @@ impl<S: Store> Driver<S> {
             }
             Err(error) => self.note_failure(now, &error),
         }
-        self.writes = step.writes;
+        // A rare large one is not kept: it would be as large as a part of the state.
+        self.writes = if step.writes.capacity() > WRITES_KEPT { Vec::new() } else { step.writes };
     }
 
     /// A snapshot while no message waits. A failure costs nothing yet: pages go on
@@ -233,8 +237,8 @@ impl<S: Store> Driver<S> {
     /// gaps that are told are better than an agent that takes nothing any more.
     fn take_snapshot(&mut self, now: Now) -> Result<(), StoreError> {
         loop {
-            let state = self.engine.snapshot(now);
-            match self.store.snapshot(&state) {
+            let engine = &self.engine;
+            match self.store.snapshot_in_pieces(&|sink| engine.write_snapshot(now, sink)) {
                 Ok(()) => break,
                 Err(StoreError::TooLarge { bytes }) if self.engine.shed_outbox() => {
                     tracing::error!(bytes, "the state has no room in the store: half of the outbox was given up");

@@ -28,6 +28,8 @@ pub(super) struct Emit<'a> {
     pub partial_before: Option<EventTime>,
     /// What all open panes take of a snapshot; see `limits::OPEN_COST_MAX`.
     pub open_cost: &'a mut usize,
+    /// What all devices take of it; see `limits::DEVICES_COST_MAX`.
+    pub device_cost: &'a mut usize,
     /// What joins want to hear of the stream, if any do.
     pub taps: Option<&'a mut Taps>,
     /// See `Canary::RepeatRevisions`.

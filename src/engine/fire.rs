@@ -2,14 +2,13 @@
 
 use crate::model::time::{EventTime, Span};
 
-use super::aggregate::Accumulator;
 use super::emit::{Emit, emit_pane};
 use super::join::Rise;
 use super::outbox::row::PaneKind;
 use super::records::WHOLE;
 use super::spec::{Scope, WindowSpec};
 use super::stream::Stream;
-use super::window::pane::Pane;
+use super::window::pane::{Accumulators, Pane};
 
 /// Pane buffers kept for reuse, and the accumulators that one of them may have room
 /// for: at most some 8 MiB together.
@@ -77,7 +76,7 @@ impl Stream {
     /// As [`Stream::fire_due`]; what fires is of this kind.
     pub(super) fn fire_as(&mut self, out: &mut Emit<'_>, slot: u32, upto: EventTime, kind: PaneKind) {
         let watermark = self.watermark_of(slot);
-        let name = self.devices.name(slot).clone();
+        let name = self.devices.id(slot);
         let mut panes = core::mem::take(&mut self.devices.get_mut(slot).panes);
         let mut next_due = EventTime::MAX;
         let mut index = 0;
@@ -130,7 +129,7 @@ impl Stream {
     /// Shows what a quiet device's open windows hold so far.
     pub(super) fn emit_unseen(&mut self, out: &mut Emit<'_>, slot: u32) {
         let watermark = self.watermark_of(slot);
-        let name = self.devices.name(slot).clone();
+        let name = self.devices.id(slot);
         self.touch(slot);
         for pane in &mut self.devices.get_mut(slot).panes {
             if !pane.fired && pane.unseen {
@@ -178,11 +177,11 @@ pub(super) fn due_of(pane: &Pane, spec: &WindowSpec) -> EventTime {
     if pane.fired { last + spec.lateness } else { last }
 }
 
-/// Keeps a buffer for the next pane, unless there are enough or it is large.
-pub(super) fn keep_buffer(spare: &mut Vec<Vec<Accumulator>>, mut buffer: Vec<Accumulator>) {
+/// Keeps a buffer for the next pane, unless it is none, there are enough or it is large.
+pub(super) fn keep_buffer(spare: &mut Vec<Accumulators>, mut buffer: Accumulators) {
     // What they hold is not kept.
     buffer.clear();
-    if spare.len() < SPARE_PANES && buffer.capacity() <= SPARE_ACCUMULATORS {
+    if buffer.spilled() && spare.len() < SPARE_PANES && buffer.capacity() <= SPARE_ACCUMULATORS {
         spare.push(buffer);
     }
 }

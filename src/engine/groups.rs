@@ -73,7 +73,7 @@ impl Stream {
     }
 
     /// The slot of the group with this label; a new one if it is not known.
-    pub(super) fn group_slot(&mut self, label: &str) -> Result<u32, RejectReason> {
+    pub(super) fn group_slot(&mut self, out: &mut Emit<'_>, label: &str) -> Result<u32, RejectReason> {
         if let Some(slot) = self.devices.find_group(label) {
             return Ok(slot);
         }
@@ -81,8 +81,9 @@ impl Stream {
         if self.devices.group_count() >= self.spec.devices_max {
             return Err(RejectReason::TooManyGroups);
         }
+        self.take_room(out.device_cost, &label).ok_or(RejectReason::TooManyGroups)?;
         let slot = self.devices.add_group(label);
-        self.revive(slot);
+        self.revive(out.device_cost, slot);
         Ok(slot)
     }
 

@@ -87,12 +87,15 @@ impl Stream {
 
     /// A device that exists before it has sent anything: under scope `stream` the
     /// watermark waits for it until it is idle.
-    pub(super) fn register(&mut self, live: LiveTime, name: DeviceId) {
+    pub(super) fn register(&mut self, device_cost: &mut usize, live: LiveTime, name: &DeviceId) {
         if self.devices.find(name.as_str()).is_some() || self.devices.device_count() >= self.spec.devices_max {
             return;
         }
+        if self.take_room(device_cost, name).is_none() {
+            return;
+        }
         let slot = self.devices.add(name);
-        self.revive(slot);
+        self.revive(device_cost, slot);
         self.hear(live, slot);
         self.rejoin(slot);
     }

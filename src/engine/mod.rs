@@ -22,6 +22,7 @@ mod idle;
 pub mod join;
 pub mod ledger;
 pub mod memory_store;
+mod names;
 mod number;
 mod ordered;
 pub mod outbox;
@@ -86,6 +87,7 @@ pub struct Engine {
     partial_before: Option<EventTime>,
     decoded: DecodedBatch,
     open_cost: usize,
+    device_cost: usize,
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
     unmatched: u64,
@@ -135,6 +137,7 @@ impl Engine {
             partial_before: None,
             decoded: DecodedBatch::default(),
             open_cost: 0,
+            device_cost: 0,
             acks: Vec::new(),
             unmatched: 0,
             unknown_devices: 0,
@@ -290,7 +293,7 @@ impl Engine {
     pub fn register_device(&mut self, now: Now, stream: usize, device: &str) -> bool {
         let live = self.idle_clock.read(now.proc);
         let Some(name) = DeviceId::new(device) else { return false };
-        self.streams[stream].register(live, name);
+        self.streams[stream].register(&mut self.device_cost, live, &name);
         true
     }
 
@@ -387,6 +390,7 @@ impl Engine {
             uplink_up: self.uplink_up,
             partial_before: self.partial_before,
             open_cost: &mut self.open_cost,
+            device_cost: &mut self.device_cost,
             taps: self.joins.tap(index, &mut self.taps),
             repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
         };

@@ -92,6 +92,7 @@ impl Engine {
                 uplink_up: false,
                 partial_before: None,
                 open_cost: &mut self.open_cost,
+                device_cost: &mut self.device_cost,
                 // What has no definition any more is in no join.
                 taps: None,
                 repeat_revisions: false,
@@ -123,6 +124,7 @@ impl Engine {
         for index in 0..self.streams.len() {
             let cost = rearm(&mut self.streams[index], now.proc);
             self.open_cost += cost;
+            self.device_cost += self.streams[index].device_cost();
             // Nobody knows yet whether there is an uplink.
             let (stream, mut out, _) = self.parts(index, now);
             fire_overtaken(&mut out, stream);
@@ -226,7 +228,7 @@ fn drop_passed_fences(stream: &mut Stream) {
 /// Emits the panes whose window is no longer defined, marked `partial`, and its deltas.
 fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) {
     for slot in old.all_slots() {
-        let name = old.devices.name(slot).clone();
+        let name = old.devices.id(slot);
         let watermark = old.watermark_of(slot);
         let mut panes = core::mem::take(&mut old.devices.get_mut(slot).panes);
         panes.retain_mut(|pane| {

@@ -42,7 +42,7 @@ impl Stream {
 
     fn show_panes(&mut self, out: &mut Emit<'_>, slot: u32, upto: ProcTime) {
         let watermark = self.watermark_of(slot);
-        let name = self.devices.name(slot).clone();
+        let name = self.devices.id(slot);
         let mut next = ProcTime::NEVER;
         for pane in &mut self.devices.get_mut(slot).panes {
             if pane.show_at > upto {

@@ -4,6 +4,9 @@
 //! after it, in order, without holes. What the bytes mean is known to
 //! `engine/checkpoint.rs` and `engine/restore.rs` alone.
 
+/// Hands a state over piece by piece, in order; the same pieces each time.
+pub type WriteState<'a> = dyn Fn(&mut dyn FnMut(&[u8])) + 'a;
+
 /// Durable storage of the engine's state. One owner, synchronous calls.
 pub trait Store {
     /// What survived: called once, before anything is committed.
@@ -32,6 +35,16 @@ pub trait Store {
     /// # Errors
     /// As for [`Store::commit`], but never [`StoreError::SnapshotDue`].
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError>;
+
+    /// As [`Store::snapshot`], without the whole state in memory a second time.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`].
+    fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
+        let mut state = Vec::new();
+        write(&mut |piece| state.extend_from_slice(piece));
+        self.snapshot(&state)
+    }
 
     /// Notes outside the pages how far the state has come and under which
     /// epoch, so that a medium that silently falls back to an older state is

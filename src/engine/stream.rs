@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 
 use crate::model::ids::{DeviceId, FieldIx};
+use crate::model::limits::DEVICES_COST_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
-use super::aggregate::Accumulator;
 use super::backfill::Backfill;
 use super::dedup::Dedup;
-use super::devices::{DeviceTable, SlotKind};
+use super::devices::{self, DeviceTable, SlotKind};
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
@@ -28,6 +28,7 @@ use super::tombstones::Tombstones;
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
 use super::window::calendar::Calendar;
+use super::window::pane::Accumulators;
 
 /// State of one stream.
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ pub(super) struct Stream {
     /// Readings that wait for the watermark.
     pub(super) ordered: Ordered,
     pub(super) open_panes: usize,
-    pub(super) spare: Vec<Vec<Accumulator>>,
+    pub(super) spare: Vec<Accumulators>,
     pub(super) changes: Changes,
     pub(super) fences: Fences,
 }
@@ -261,16 +262,18 @@ impl Stream {
     /// The slot of the record's device, which is in the group that the record says.
     #[inline]
     fn admit(&mut self, out: &mut Emit<'_>, record: &Record<'_>) -> Result<u32, RejectReason> {
-        let known = self.devices.find(record.device);
+        let known = self.devices.find_next(record.device);
         if known.is_none() && self.devices.device_count() >= self.spec.devices_max {
             return Err(RejectReason::TooManyDevices);
         }
-        let group = if self.has_groups { Some(self.group_slot(record.group)?) } else { None };
+        let group = if self.has_groups { Some(self.group_slot(out, record.group)?) } else { None };
         let slot = if let Some(slot) = known {
             slot
         } else {
-            let slot = self.devices.add(DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?);
-            self.revive(slot);
+            let name = DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?;
+            self.take_room(out.device_cost, &name).ok_or(RejectReason::TooManyDevices)?;
+            let slot = self.devices.add(&name);
+            self.revive(out.device_cost, slot);
             slot
         };
         if let Some(group) = group
@@ -279,6 +282,24 @@ impl Stream {
             self.move_to_group(out, slot, group);
         }
         Ok(slot)
+    }
+
+    /// Charges a new device or group; `None` when there is no room for it.
+    pub(super) fn take_room(&self, device_cost: &mut usize, name: &DeviceId) -> Option<()> {
+        let cost = *device_cost + devices::cost_of(name.as_str().len(), self.measures_each_device());
+        (cost <= DEVICES_COST_MAX).then(|| *device_cost = cost)
+    }
+
+    /// What its devices and groups, and what is left of some, take of a snapshot, without their windows.
+    pub(super) fn device_cost(&self) -> usize {
+        let adaptive = self.measures_each_device();
+        let devices: usize =
+            self.devices.occupied().map(|slot| devices::cost_of(self.devices.name(slot).len(), adaptive)).sum();
+        devices + self.tombstones.len() * devices::TOMBSTONE_COST
+    }
+
+    pub(super) fn measures_each_device(&self) -> bool {
+        matches!(self.spec.watermark.strategy, Strategy::Adaptive { .. })
     }
 
     /// The end of a bounded input: every open window fires.

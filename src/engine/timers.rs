@@ -86,13 +86,13 @@ impl IdleClock {
 
 /// Pending idle deadlines of one stream, by device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct IdleTimers {
-    heap: BinaryHeap<Reverse<(LiveTime, u32)>>,
+pub(super) struct IdleTimers<D = u32> {
+    heap: BinaryHeap<Reverse<(LiveTime, D)>>,
 }
 
-impl IdleTimers {
+impl<D: Ord + Copy> IdleTimers<D> {
     /// Adds the one entry of a device that has none.
-    pub(super) fn push(&mut self, at: LiveTime, device: u32) {
+    pub(super) fn push(&mut self, at: LiveTime, device: D) {
         self.heap.push(Reverse((at, device)));
     }
 
@@ -103,7 +103,7 @@ impl IdleTimers {
 
     /// Takes the earliest entry that is due at `now`: its time and its device. A device
     /// that was heard since is put back, so that all come out in the order of their deadlines.
-    pub(super) fn pop_due(&mut self, now: LiveTime) -> Option<(LiveTime, u32)> {
+    pub(super) fn pop_due(&mut self, now: LiveTime) -> Option<(LiveTime, D)> {
         let Reverse((at, _)) = *self.heap.peek()?;
         if at > now {
             return None;
@@ -115,6 +115,8 @@ impl IdleTimers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::cell::Cell;
+    use core::cmp::Ordering;
 
     const fn at(millis: u64) -> ProcTime {
         ProcTime::from_millis(millis)
@@ -134,6 +136,47 @@ mod tests {
         clock.set_running(at(10_000), true);
         clock.set_running(at(10_000), true);
         assert_eq!(clock.proc_time_of(deadline), Some(at(10_001)));
+    }
+
+    thread_local! {
+        static COMPARED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A device that counts how often it is compared.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    struct Counted(u32);
+
+    impl Ord for Counted {
+        fn cmp(&self, other: &Counted) -> Ordering {
+            COMPARED.set(COMPARED.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for Counted {
+        fn partial_cmp(&self, other: &Counted) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    /// One moment for all, so that the devices decide about every comparison.
+    #[test]
+    fn an_expiry_costs_comparisons_in_the_logarithm_of_the_number_of_devices() {
+        let per_expiry = |devices: u32| {
+            let mut timers = IdleTimers::default();
+            for number in 0..devices {
+                // In no particular order: a stride that has no factor in common.
+                timers.push(LiveTime(1), Counted(number.wrapping_mul(7_919) % devices));
+            }
+            COMPARED.set(0);
+            let expired = core::iter::from_fn(|| timers.pop_due(LiveTime(1))).count();
+            assert_eq!(expired, devices as usize);
+            COMPARED.get() / u64::from(devices)
+        };
+        let (few, many) = (per_expiry(1_000), per_expiry(50_000));
+        // Two on each level on the way down: 10 and 16 levels.
+        assert!(few <= 20 && many <= 32, "{few} of 1,000, {many} of 50,000");
+        assert!(many <= few * 2, "{few} of 1,000, {many} of 50,000: fifty times the devices");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::model::limits::TOMBSTONES_MAX;
 use crate::model::time::Span;
 
 use super::add::window_tag;
-use super::devices::SlotKind;
+use super::devices::{self, SlotKind};
 use super::emit::Emit;
 use super::join::Rise;
 use super::scope::Rules;
@@ -79,7 +79,7 @@ impl Stream {
         self.turn_idle(out, &expired);
         groups.extend(expired.iter().filter_map(|slot| self.devices.get(*slot).group));
         for slot in expired {
-            self.bury(slot);
+            self.bury(out.device_cost, slot);
             self.ledger.expired += 1;
         }
         groups.sort_unstable();
@@ -90,7 +90,7 @@ impl Stream {
         }
         for group in groups {
             self.end(out, group);
-            self.bury(group);
+            self.bury(out.device_cost, group);
         }
     }
 
@@ -144,7 +144,7 @@ impl Stream {
     }
 
     /// Frees a slot down to its tombstone.
-    fn bury(&mut self, slot: u32) {
+    fn bury(&mut self, device_cost: &mut usize, slot: u32) {
         let rules = Rules::of(&self.spec.watermark);
         let device = self.devices.get(slot);
         let (own, kind) = (device.watermark, device.kind);
@@ -155,9 +155,12 @@ impl Stream {
             common.members.remove(slot, own);
             common.members.leave_laggards_out(rules);
         }
-        let name = self.devices.name(slot).clone();
+        let name = self.devices.id(slot);
         let evicted = self.tombstones.add(kind, name.as_str(), tombstone, self.spec.tombstones_max());
         self.ledger.tombstones_evicted += evicted;
+        *device_cost -= devices::cost_of(name.as_str().len(), self.measures_each_device());
+        *device_cost += devices::TOMBSTONE_COST;
+        *device_cost -= usize::try_from(evicted).expect("as many as there were") * devices::TOMBSTONE_COST;
         self.dedup.forget(slot);
         self.fences.forget(slot);
         self.devices.free(slot);
@@ -165,9 +168,10 @@ impl Stream {
     }
 
     /// A device or group that has just got its slot goes on from its tombstone.
-    pub(super) fn revive(&mut self, slot: u32) {
+    pub(super) fn revive(&mut self, device_cost: &mut usize, slot: u32) {
         let kind = self.devices.get(slot).kind;
-        let Some(tombstone) = self.tombstones.take(kind, self.devices.name(slot).as_str()) else { return };
+        let Some(tombstone) = self.tombstones.take(kind, self.devices.name(slot)) else { return };
+        *device_cost -= devices::TOMBSTONE_COST;
         let device = self.devices.get_mut(slot);
         device.watermark = tombstone.watermark;
         device.floor = tombstone.floor;

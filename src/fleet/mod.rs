@@ -24,6 +24,7 @@ use crate::model::time::{EventTime, Span};
 use crate::model::rng::Rng;
 
 pub mod oracle;
+pub mod plot;
 pub mod receiver;
 
 /// What the fleet is and does.

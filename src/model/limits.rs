@@ -40,6 +40,10 @@ pub const DEVICES_MAX: usize = 100_000;
 /// The largest `devices_max` with strategy `adaptive` for each device. What is measured
 /// takes some 300 bytes each in memory, and typically 60, at most 430, of a snapshot.
 pub const ADAPTIVE_DEVICES_MAX: usize = 20_000;
+/// What all devices together, without their windows, and the tombstones of others may take of a snapshot, by the
+/// estimate of `devices::cost_of`: 100,000 with names of 40 bytes. Beyond it records of
+/// further devices are rejected as `too_many_devices`.
+pub const DEVICES_COST_MAX: usize = 10 * 1024 * 1024;
 /// Streams of one configuration.
 pub const STREAMS_MAX: usize = 64;
 /// Windows of one stream.
@@ -51,7 +55,7 @@ pub const OPEN_WINDOWS_MAX: usize = 1_024;
 /// `Pane::cost`. Readings that wait for ordered output count too. Beyond it a record
 /// that needs another window goes to lane `late` as `too_many_windows`, a field that is
 /// new to its window is left out, and readings leave early.
-pub const OPEN_COST_MAX: usize = 6 * 1024 * 1024;
+pub const OPEN_COST_MAX: usize = 22 * 1024 * 1024;
 /// Readings of one stream that may wait for ordered output when the configuration says
 /// nothing, and at most. They count in `OPEN_COST_MAX` too. Full: one leaves early.
 pub const ORDERED_DEFAULT: usize = 10_000;
@@ -62,9 +66,8 @@ pub const ORDERED_MAX: usize = 100_000;
 pub const DEDUP_HORIZON_DEFAULT: usize = 128;
 /// The largest horizon that a configuration may ask for: each reading is compared with it.
 pub const DEDUP_HORIZON_MAX: usize = 1_024;
-/// What the memory of copies of all streams may take of a snapshot, which has room for
-/// 11 MiB after compression; fingerprints cannot be compressed. The configuration is
-/// checked against it.
+/// What the memory of copies of all streams may take of a snapshot: fingerprints cannot
+/// be compressed. The configuration is checked against it.
 pub const DEDUP_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// What is left of devices whose state was freed: four for each device that a stream may
 /// have, and never more than this, because their names cannot be compressed and all of
@@ -132,14 +135,29 @@ pub const BATCH_BYTES_MAX: usize = 48 * 1024;
 /// brokers drop the connection over a larger one, for ever (`AWS IoT Core`: 128 KiB).
 pub const BATCH_PAYLOAD_BYTES_MAX: usize = 112 * 1024;
 /// Stored bytes of one value in the page ring (notes on sled: a value over a
-/// quarter of its 64 KiB segment becomes a file that is never fsynced).
-pub const PAGE_BYTES_MAX: usize = 12 * 1024;
+/// quarter of its 256 KiB segment becomes a file that is never fsynced).
+pub const PAGE_BYTES_MAX: usize = 48 * 1024;
 /// Page slots in one set; a snapshot is due before they run out.
 pub const PAGE_SLOTS_MAX: usize = 256;
 /// Bytes of one configuration document.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// The least and the most that the outbox may be given. It lies in memory and in
-/// every snapshot, which has room for 11 MiB after compression.
+/// every snapshot: see `STATE_COST_MAX`.
 pub const OUTBOX_BYTES: core::ops::RangeInclusive<usize> = 64 * 1024..=8 * 1024 * 1024;
 /// Bytes of an MQTT client id, of a topic prefix, of a host name.
 pub const MQTT_NAME_BYTES: usize = 128;
+
+/// What the state may take of a snapshot, before compression: the sum of all that is
+/// bounded by its bytes. The store has room for it (`engine::ring::STATE_BYTES_MAX`), so
+/// that whatever the engine may hold can be kept. Whoever adds state adds it here.
+pub const STATE_COST_MAX: usize = OPEN_COST_MAX
+    + DEVICES_COST_MAX
+    + OUTBOX_COST_MAX
+    + REDELIVERY_LEN * 8
+    + BOOKS_COST_MAX
+    + JOINS_BYTES_MAX
+    + DEDUP_BYTES_MAX;
+/// The outbox in a snapshot: each row, of 40 bytes or more, with up to 20 of its own.
+const OUTBOX_COST_MAX: usize = *OUTBOX_BYTES.end() / 2 * 3;
+/// Books, definitions and field names of all streams.
+const BOOKS_COST_MAX: usize = STREAMS_MAX * FIELDS_MAX * (NAME_BYTES + 64);

@@ -9,3 +9,5 @@ mod model;
 #[cfg(feature = "agent")]
 mod on_disk;
 mod random;
+#[cfg(feature = "agent")]
+mod room;

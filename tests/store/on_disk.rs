@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use tidegate::agent::store::{OpenError, SledStore, open};
+use tidegate::engine::ring::STATE_BYTES_MAX;
 use tidegate::engine::store::{Loaded, Store, StoreError};
 
 use crate::model::Model;
@@ -100,8 +101,8 @@ fn a_ring_with_every_slot_used_creates_no_blob() {
     let dir = TempDir::new().unwrap();
     let (mut store, _) = load(dir.path());
     let mut random = Random(1);
-    // Does not pack: 12 KB per slot, 1,000 snapshot and 256 page slots a set.
-    let noise: Vec<u8> = (0..11_700 * 1_000 / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    // Does not pack: 48 KB per slot, 1,400 snapshot and 256 page slots a set.
+    let noise: Vec<u8> = (0..STATE_BYTES_MAX / 8).flat_map(|_| random.next().to_le_bytes()).collect();
     for set in 0..2 {
         store.snapshot(&noise).unwrap();
         while store.commit(&noise[..3_000_000]).is_ok() {}

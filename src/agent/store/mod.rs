@@ -37,7 +37,7 @@ use std::time::Duration;
 use self::sled::{SledSlots, Trouble};
 use self::witness::{Testimony, Witness};
 use crate::engine::ring::{Mark, Ring};
-use crate::engine::store::{Loaded, Store, StoreError};
+use crate::engine::store::{Loaded, Store, StoreError, WriteState};
 
 pub use self::packing::ZSTD;
 pub use self::sled::FREE_BYTES_MIN;
@@ -274,6 +274,10 @@ impl Store for SledStore {
 
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
         self.ring.snapshot(state)
+    }
+
+    fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
+        self.ring.snapshot_in_pieces(write)
     }
 
     fn witness(&mut self, epoch: u64) -> Result<(), StoreError> {

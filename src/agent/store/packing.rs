@@ -3,12 +3,17 @@
 //! Level 1 costs a fraction of a millisecond per page and saves about half of
 //! the flash writes; higher levels save little more.
 
-use crate::engine::ring::{Packing, STATE_BYTES_MAX};
+use std::io::Write as _;
+
+use zstd::stream::write::Encoder;
+
+use crate::engine::ring::{Packer, Packing, STATE_BYTES_MAX};
 
 const LEVEL: i32 = 1;
+const LENGTH_BYTES: usize = size_of::<u32>();
 
 /// What the agent's store uses.
-pub const ZSTD: Packing = Packing { pack, unpack };
+pub const ZSTD: Packing = Packing { pack, unpack, pieces: Some(|| Box::new(Pieces::new())) };
 
 fn pack(raw: &[u8]) -> Vec<u8> {
     let mut packed = u32::try_from(raw.len()).expect("at most STATE_BYTES_MAX").to_le_bytes().to_vec();
@@ -19,6 +24,36 @@ fn pack(raw: &[u8]) -> Vec<u8> {
         Err(_) => packed.extend_from_slice(raw),
     }
     packed
+}
+
+/// The same form, of what comes in pieces.
+struct Pieces {
+    /// Behind room for the raw length. `None`: it failed, memory is short.
+    encoder: Option<Encoder<'static, Vec<u8>>>,
+    raw_len: usize,
+}
+
+impl Pieces {
+    fn new() -> Pieces {
+        Pieces { encoder: Encoder::new(vec![0; LENGTH_BYTES], LEVEL).ok(), raw_len: 0 }
+    }
+}
+
+impl Packer for Pieces {
+    fn push(&mut self, piece: &[u8]) {
+        self.raw_len += piece.len();
+        if let Some(encoder) = &mut self.encoder
+            && encoder.write_all(piece).is_err()
+        {
+            self.encoder = None;
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Option<Vec<u8>> {
+        let mut packed = self.encoder?.finish().ok()?;
+        packed[..LENGTH_BYTES].copy_from_slice(&u32::try_from(self.raw_len).ok()?.to_le_bytes());
+        Some(packed)
+    }
 }
 
 /// The claimed length bounds the memory, and is itself bounded.
@@ -39,6 +74,20 @@ mod tests {
             assert_eq!(unpack(&pack(&raw)), Some(raw));
         }
         assert!(pack(&vec![7; 100_000]).len() < 100);
+    }
+
+    #[test]
+    fn pieces_come_back_as_one() {
+        let long = vec![7; 300_000];
+        let mut pieces = (ZSTD.pieces.expect("in pieces"))();
+        for piece in [&b"some"[..], b"", &long, b"more"] {
+            pieces.push(piece);
+        }
+        let packed = pieces.finish().expect("memory is there");
+        assert_eq!(unpack(&packed), Some([&b"some"[..], &long, b"more"].concat()));
+        assert!(packed.len() < 200);
+        let nothing = (ZSTD.pieces.expect("in pieces"))().finish().expect("memory is there");
+        assert_eq!(unpack(&nothing), Some(Vec::new()));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Used against its documentation, because measured so (notes/storage.md):
 //!
 //! - One tree per slot with one key: a tree with many keys is rewritten leaf by
-//!   leaf. At most 2,512 trees with two-byte names, or the list of names grows
-//!   over 16 KiB and becomes a file that sled never syncs.
+//!   leaf. At most 10,000 trees with two-byte names, or the list of names grows
+//!   over 64 KiB, a quarter of a segment, and becomes a file that sled never syncs.
 //! - `flush()` is not durable: our own fdatasync of the data file follows it.
 //!   After opening, everything sled may have created is synced too.
 //! - After an I/O error sled refuses everything for good, and may wait for ever
@@ -32,7 +32,9 @@ pub const FREE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 const LOCK_TRIES: u32 = 500;
 const LOCK_WAIT: Duration = Duration::from_millis(10);
 
-const SEGMENT_BYTES: usize = 64 * 1024;
+/// Four values of `PAGE_BYTES_MAX` and the list of names fit: what is over a quarter
+/// of it becomes a file of its own.
+const SEGMENT_BYTES: usize = 256 * 1024;
 const CACHE_BYTES: u64 = 1024 * 1024;
 /// The name that sled gives to its data file.
 const DATA: &str = "db";

@@ -44,7 +44,7 @@ impl Stream {
             (Scope::Group(_), KeySpec::Device) => {
                 let group = self.devices.find(key).and_then(|slot| self.devices.get(slot).group);
                 match group {
-                    Some(group) => Cow::Borrowed(self.devices.name(group).as_str()),
+                    Some(group) => Cow::Borrowed(self.devices.name(group)),
                     // In no group yet: no group's label begins like that.
                     None => Cow::Owned(format!("\u{1}{key}")),
                 }

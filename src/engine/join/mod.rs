@@ -223,7 +223,7 @@ impl Joins {
         for rise in taps.rises().filter(|_| rises) {
             let source = &scene.streams[stream];
             let scope = match rise {
-                Rise::Device(slot) | Rise::Group(slot) => source.devices.name(slot).as_str(),
+                Rise::Device(slot) | Rise::Group(slot) => source.devices.name(slot),
                 Rise::Stream => "",
             };
             let moved = matches!(rise, Rise::Device(_)) && matches!(source.spec.watermark.scope, Scope::Group(_));

@@ -72,8 +72,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Appends everything.
-    pub(in crate::engine) fn write_all(&self, out: &mut Vec<u8>) {
+    /// Appends everything. `hand_over` is asked after each row whether it takes what is there.
+    pub(in crate::engine) fn write_all(&self, out: &mut Vec<u8>, hand_over: &mut dyn FnMut(&mut Vec<u8>)) {
         put_u64(out, self.epoch);
         put_u64(out, self.next_order);
         for kind in LaneKind::ALL {
@@ -88,6 +88,7 @@ impl Outbox {
                 put_u64(out, entry.order);
                 out.push(u8::from(entry.progress == Progress::Acked));
                 put_bytes(out, lane.row(entry));
+                hand_over(out);
             }
         }
     }

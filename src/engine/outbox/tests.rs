@@ -86,7 +86,7 @@ fn an_eviction_behind_a_gap_under_way_is_done_again_in_the_same_way() {
     push(&mut outbox, LaneKind::Live, "row 3");
     outbox.mark_committed();
     let mut snapshot = Vec::new();
-    outbox.write_all(&mut snapshot);
+    outbox.write_all(&mut snapshot, &mut |_| ());
     let batch = outbox.next_batch(ENVELOPE).map(|batch| (batch.topic, batch.records));
     assert_eq!(batch, Some(("t/gw/data/live".to_owned(), 1)), "the gap alone: `row 1` comes before `row 2`");
     push(&mut outbox, LaneKind::Alarm, "urgent");
@@ -94,9 +94,9 @@ fn an_eviction_behind_a_gap_under_way_is_done_again_in_the_same_way() {
 
     let (mut page, mut before, mut after) = (Vec::new(), Vec::new(), Vec::new());
     outbox.write_changes(&mut page);
-    outbox.write_all(&mut before);
+    outbox.write_all(&mut before, &mut |_| ());
     let mut restored = Outbox::read_all(&mut Reader::new(&snapshot), 50).unwrap();
     restored.apply_changes(&mut Reader::new(&page)).unwrap();
-    restored.write_all(&mut after);
+    restored.write_all(&mut after, &mut |_| ());
     assert_eq!(before, after);
 }

@@ -28,17 +28,29 @@ use std::borrow::Cow;
 use part::{Header, PAYLOAD_BYTES_MAX};
 use slots::{Set, SlotError, SlotKind, Slots};
 
-use crate::engine::store::{Loaded, Store, StoreError};
-use crate::model::limits::PAGE_SLOTS_MAX;
+use crate::engine::store::{Loaded, Store, StoreError, WriteState};
+use crate::model::limits::{self, PAGE_SLOTS_MAX};
 
-/// Snapshot slots in one set: 11.7 MiB of packed state. The bound comes from
-/// sled, whose list of slot names must stay within one page of 16 KiB (2,512
-/// names of at most 6 bytes as stored).
-pub const SNAPSHOT_SLOTS_MAX: usize = 1_000;
+/// Snapshot slots in one set: room for a state of [`STATE_BYTES_MAX`] that nothing
+/// can compress. (sled's list of slot names must stay within one page of 64 KiB: some
+/// 10,000 names of at most 6 bytes as stored.)
+pub const SNAPSHOT_SLOTS_MAX: usize = 1_400;
 
 /// Bytes of a page or snapshot before packing. What unpacks to more is taken
-/// for damaged, so that a few stored bytes cannot claim the board's memory.
+/// for damaged, so that a few stored bytes cannot claim the board's memory. What the
+/// engine may hold is below it: see `limits::STATE_COST_MAX`.
 pub const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A compressor that finds nothing to compress adds less than this to each MiB (zstd:
+/// 3 bytes for each block of 128 KiB, and a header).
+const PACKING_OVERHEAD_PER_MIB: usize = 4 * 1024;
+
+const _: () = assert!(limits::STATE_COST_MAX <= STATE_BYTES_MAX, "what the engine may hold is a state");
+const _: () = assert!(
+    STATE_BYTES_MAX + STATE_BYTES_MAX / (1024 * 1024) * PACKING_OVERHEAD_PER_MIB
+        <= SNAPSHOT_SLOTS_MAX * PAYLOAD_BYTES_MAX,
+    "every state fits the slots of a snapshot"
+);
 
 /// How values are compressed. The engine knows no compressor; the agent does.
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +60,22 @@ pub struct Packing {
     /// Undoes it; `None` for anything `pack` did not make, or which would be
     /// longer than [`STATE_BYTES_MAX`]. Never panics.
     pub unpack: fn(&[u8]) -> Option<Vec<u8>>,
+    /// Begins to pack something that comes in pieces; `None`: it is gathered first.
+    pub pieces: Option<fn() -> Box<dyn Packer>>,
+}
+
+/// Packs what comes in pieces. The result is for [`Packing::unpack`].
+pub trait Packer {
+    /// Takes the next piece in.
+    fn push(&mut self, piece: &[u8]);
+
+    /// All of it, packed; `None` when that failed.
+    fn finish(self: Box<Self>) -> Option<Vec<u8>>;
 }
 
 impl Packing {
     /// Stores everything as it is.
-    pub const NONE: Packing = Packing { pack: <[u8]>::to_vec, unpack: |stored| Some(stored.to_vec()) };
+    pub const NONE: Packing = Packing { pack: <[u8]>::to_vec, unpack: |stored| Some(stored.to_vec()), pieces: None };
 }
 
 /// How far a store has come. Later states compare greater.
@@ -195,7 +218,11 @@ impl<S: Slots> Store for Ring<S> {
     }
 
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
-        let (packed, stored) = packed(self.packing, state)?;
+        self.snapshot_in_pieces(&|sink| sink(state))
+    }
+
+    fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
+        let (packed, stored) = packed_in_pieces(self.packing, write)?;
         let parts = parts_of(&stored);
         let Some(parts) = u16::try_from(parts).ok().filter(|_| parts <= SNAPSHOT_SLOTS_MAX) else {
             return Err(StoreError::TooLarge { bytes: stored.len() });
@@ -238,6 +265,26 @@ fn packed(packing: Packing, bytes: &[u8]) -> Result<(bool, Cow<'_, [u8]>), Store
     }
     let packed = (packing.pack)(bytes);
     Ok(if packed.len() < bytes.len() { (true, Cow::Owned(packed)) } else { (false, Cow::Borrowed(bytes)) })
+}
+
+/// As [`packed`], for what comes in pieces.
+fn packed_in_pieces(packing: Packing, write: &WriteState<'_>) -> Result<(bool, Vec<u8>), StoreError> {
+    let Some(start) = packing.pieces else {
+        let mut whole = Vec::new();
+        write(&mut |piece| whole.extend_from_slice(piece));
+        let (packed, stored) = packed(packing, &whole)?;
+        return Ok((packed, stored.into_owned()));
+    };
+    let (mut packer, mut bytes) = (start(), 0);
+    write(&mut |piece| {
+        bytes += piece.len();
+        packer.push(piece);
+    });
+    if bytes > STATE_BYTES_MAX {
+        return Err(StoreError::TooLarge { bytes });
+    }
+    let stored = packer.finish().ok_or_else(|| StoreError::Failed("the state could not be packed".into()))?;
+    Ok((true, stored))
 }
 
 /// Slots needed; nothing takes one slot too.

@@ -52,7 +52,7 @@ impl SlotId {
     pub const INDEX_END: u16 = 1 << 14;
 
     /// The name as stored. Two bytes, because sled lists every name in one meta
-    /// page that must stay below 16 KiB.
+    /// page that must stay below 64 KiB.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 2] {
         assert!(self.index < SlotId::INDEX_END, "the slot limits are below this");

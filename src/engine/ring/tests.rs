@@ -89,12 +89,14 @@ fn a_page_that_does_not_fit_the_rest_waits_for_a_snapshot() {
 #[test]
 fn what_is_too_large_is_refused_before_anything_is_written() {
     let mut ring = fresh();
-    let error = ring.snapshot(&vec![1; PAYLOAD_BYTES_MAX * SNAPSHOT_SLOTS_MAX + 1]).unwrap_err();
+    let error = ring.snapshot(&vec![1; STATE_BYTES_MAX + 1]).unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { .. }));
     assert!(matches!(ring.commit(&vec![0; STATE_BYTES_MAX + 1]), Err(StoreError::TooLarge { .. })));
     assert_eq!(ring.bytes_written(), 0);
-    ring.snapshot(&vec![1; PAYLOAD_BYTES_MAX * SNAPSHOT_SLOTS_MAX]).unwrap();
+    ring.snapshot(&vec![1; STATE_BYTES_MAX]).unwrap();
 }
+
+const THREE_SLOTS: usize = PAYLOAD_BYTES_MAX * 5 / 2;
 
 #[test]
 fn a_failed_commit_is_repeated_in_the_same_slots() {
@@ -103,11 +105,11 @@ fn a_failed_commit_is_repeated_in_the_same_slots() {
             let mut ring = fresh();
             ring.commit(b"first").unwrap();
             ring.slots_mut().fail_at(operation, error);
-            ring.commit(&vec![1; 30_000]).unwrap_err();
+            ring.commit(&vec![1; THREE_SLOTS]).unwrap_err();
             ring.commit(b"second").unwrap();
-            ring.commit(&vec![3; 30_000]).unwrap();
+            ring.commit(&vec![3; THREE_SLOTS]).unwrap();
             let (_, loaded) = again(ring);
-            assert_eq!(loaded.pages, [b"first".to_vec(), b"second".to_vec(), vec![3; 30_000]]);
+            assert_eq!(loaded.pages, [b"first".to_vec(), b"second".to_vec(), vec![3; THREE_SLOTS]]);
             assert!(loaded.damage.is_empty(), "{:?}", loaded.damage);
         }
     }
@@ -230,6 +232,7 @@ fn packing_is_undone_and_a_value_that_does_not_unpack_is_damage() {
             }
         },
         unpack: |stored| Some(vec![0; usize::try_from(u64::from_le_bytes(stored.try_into().ok()?)).ok()?]),
+        pieces: None,
     };
     let mut ring = Ring::new(MemorySlots::new(1), halves);
     ring.snapshot(&vec![0; 100_000]).unwrap();

@@ -71,7 +71,17 @@ pub(super) enum Extent {
     Whole,
 }
 
-pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, clocks: Clocks) {
+/// Takes what has been written so far, if it is much.
+type HandOver<'a> = &'a mut dyn FnMut(&mut Vec<u8>);
+
+/// `hand_over` is offered what is there after each device.
+pub(super) fn write_section(
+    out: &mut Vec<u8>,
+    stream: &Stream,
+    extent: Extent,
+    clocks: Clocks,
+    hand_over: HandOver<'_>,
+) {
     let (fields_from, states_from) = match extent {
         Extent::Changes => (stream.changes.fields_from, stream.changes.states_from),
         Extent::Whole => (0, 0),
@@ -82,12 +92,12 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         Extent::Changes => {
             put_u64(out, stream.devices.freed().len() as u64);
             stream.devices.freed().iter().for_each(|slot| put_u64(out, u64::from(*slot)));
-            write_given(out, &stream.devices, stream.devices.given().iter().copied());
+            write_given(out, &stream.devices, stream.devices.given().iter().copied(), hand_over);
             stream.tombstones.write_changes(out);
         }
         Extent::Whole => {
             put_u64(out, 0);
-            write_given(out, &stream.devices, stream.devices.occupied());
+            write_given(out, &stream.devices, stream.devices.occupied(), hand_over);
             stream.tombstones.write_all(out);
         }
     }
@@ -107,12 +117,12 @@ pub(super) fn write_section(out: &mut Vec<u8>, stream: &Stream, extent: Extent, 
         Extent::Changes => {
             stream.ordered.write_changes(out);
             write_removed(out, &stream.changes.removed);
-            write_devices(out, stream, extent, clocks, stream.changes.devices.iter().copied());
+            write_devices(out, stream, extent, clocks, stream.changes.devices.iter().copied(), hand_over);
         }
         Extent::Whole => {
             stream.ordered.write_all(out);
             write_removed(out, &[]);
-            write_devices(out, stream, extent, clocks, stream.devices.occupied());
+            write_devices(out, stream, extent, clocks, stream.devices.occupied(), hand_over);
         }
     }
     write_bursts(out, stream, extent, clocks.proc);
@@ -125,7 +135,12 @@ fn write_names(out: &mut Vec<u8>, names: &[Name]) {
     }
 }
 
-fn write_given(out: &mut Vec<u8>, devices: &DeviceTable, slots: impl Iterator<Item = u32> + Clone) {
+fn write_given(
+    out: &mut Vec<u8>,
+    devices: &DeviceTable,
+    slots: impl Iterator<Item = u32> + Clone,
+    hand_over: HandOver<'_>,
+) {
     put_u64(out, slots.clone().count() as u64);
     for slot in slots {
         put_u64(out, u64::from(slot));
@@ -135,7 +150,8 @@ fn write_given(out: &mut Vec<u8>, devices: &DeviceTable, slots: impl Iterator<It
             SlotKind::Stream => 2,
             SlotKind::Vacant => unreachable!("a vacant slot is not given"),
         });
-        put_str(out, devices.name(slot).as_str());
+        put_str(out, devices.name(slot));
+        hand_over(out);
     }
 }
 
@@ -154,6 +170,7 @@ fn write_devices(
     extent: Extent,
     clocks: Clocks,
     slots: impl Iterator<Item = u32> + Clone,
+    hand_over: HandOver<'_>,
 ) {
     let slots = slots.filter(|slot| stream.devices.get(*slot).kind != SlotKind::Vacant);
     put_u64(out, slots.clone().count() as u64);
@@ -190,6 +207,7 @@ fn write_devices(
         for pane in device.panes.iter().filter(shown) {
             write_pane(out, pane, stream.spec.windows[usize::from(pane.window)].aggregates.len(), clocks.proc);
         }
+        hand_over(out);
     }
 }
 
@@ -285,7 +303,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
         let pane = read_pane(reader, windows, stream.fields.names().len())?;
         match device.pane_position(pane.window, pane.start) {
             Ok(index) => device.panes[index] = pane,
-            Err(index) => device.panes.insert(index, pane),
+            Err(index) => device.insert_pane(index, pane),
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::engine::spec::WindowSpec;
 use crate::engine::window::Interval;
-use crate::engine::window::pane::Pane;
+use crate::engine::window::pane::{Accumulators, Pane};
 use crate::engine::wire::{Damaged, Reader, put_i64, put_u64};
 use crate::model::time::{EventTime, ProcTime, Span};
 
@@ -55,7 +55,7 @@ pub(super) fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields:
     let aggregates = &windows.get(usize::from(window)).ok_or(Damaged)?.aggregates;
     let start = EventTime::from_millis(reader.i64()?);
     let end = start + Span::from_millis(reader.u64()?);
-    let mut pane = Pane::open(window, Interval { start, end }, false, Vec::new());
+    let mut pane = Pane::open(window, Interval { start, end }, false, Accumulators::new());
     pane.opened = start + Span::from_millis(reader.u64()?);
     pane.count = reader.u64()?;
     pane.unsettled = reader.u64()?;

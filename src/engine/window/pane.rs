@@ -1,11 +1,18 @@
 //! The content of one open window of one device.
 
+use smallvec::SmallVec;
+
 use super::Interval;
 use crate::engine::aggregate::{Accumulator, Aggregates, Kind, State};
 use crate::engine::states::StateTable;
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
 use crate::model::time::{EventTime, ProcTime};
+
+/// Accumulators of a pane. Those of one field with the usual four aggregates lie in the
+/// pane itself: most of what a record costs with many devices is fetching their state
+/// from memory, and each block of its own is fetched after the one that names it.
+pub type Accumulators = SmallVec<[Accumulator; 4]>;
 
 /// Running state of one window. Accumulators stand in one flat list, field by
 /// field, each with one accumulator per configured aggregate.
@@ -40,7 +47,7 @@ pub struct Pane {
     /// Bit `f`: field `f` has a value.
     pub present: u64,
     /// `field * aggregates + aggregate`.
-    pub accumulators: Vec<Accumulator>,
+    pub accumulators: Accumulators,
     /// When it is shown next, as an early pane or a coalesced update; `NEVER` without
     /// either.
     pub show_at: ProcTime,
@@ -65,7 +72,7 @@ const PANE_COST: usize = 48;
 
 impl Pane {
     /// An empty pane, on a recycled buffer.
-    pub fn open(window: u8, interval: Interval, partial: bool, mut buffer: Vec<Accumulator>) -> Pane {
+    pub fn open(window: u8, interval: Interval, partial: bool, mut buffer: Accumulators) -> Pane {
         buffer.clear();
         Pane {
             window,
@@ -253,7 +260,7 @@ impl Pane {
 
     /// Moves the fields to new places; one without a place is dropped.
     pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &Aggregates) {
-        let old = core::mem::replace(self, Pane::open(self.window, self.interval(), self.partial, Vec::new()));
+        let old = core::mem::replace(self, Pane::open(self.window, self.interval(), self.partial, Accumulators::new()));
         for field in old.fields() {
             if let Some(place) = places.get(usize::from(field.0)).copied().flatten() {
                 self.field_mut(place, aggregates).clone_from_slice(old.field(field, aggregates.len()));

@@ -62,10 +62,11 @@ fn join_one(panes: &[Pane], touched: Range<usize>, alone: Interval, max: Span) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::window::pane::Accumulators;
 
     fn panes(sessions: &[(i64, i64)]) -> Vec<Pane> {
         let interval = |start, end| Interval { start: EventTime::from_millis(start), end: EventTime::from_millis(end) };
-        sessions.iter().map(|(start, end)| Pane::open(0, interval(*start, *end), false, Vec::new())).collect()
+        sessions.iter().map(|(start, end)| Pane::open(0, interval(*start, *end), false, Accumulators::new())).collect()
     }
 
     fn joined(sessions: &[(i64, i64)], at: i64, gap: u64, max: Option<u64>) -> (Range<usize>, i64, i64) {

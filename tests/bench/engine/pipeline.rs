@@ -2,11 +2,20 @@
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
+    FieldsSpec, FormatSpec, OnIdle, PipelineSpec, Strategy, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
+use tidegate::model::limits::{DEVICES_MAX, OUTBOX_BYTES};
 use tidegate::model::time::Span;
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+
+/// As [`tumbling`], with a bound that keeps three windows of a device open.
+pub(crate) fn three_open() -> PipelineSpec {
+    let mut pipeline = tumbling();
+    pipeline.outbox_bytes_max = *OUTBOX_BYTES.end();
+    pipeline.streams[0].watermark.strategy = Strategy::Bounded { disorder: Span::from_secs(20) };
+    pipeline
+}
 
 /// Tumbling 10 s, bound 5 s; count, sum, min, max of one field; idle after 60 s.
 pub(crate) fn tumbling() -> PipelineSpec {
@@ -15,13 +24,11 @@ pub(crate) fn tumbling() -> PipelineSpec {
 }
 
 /// The same with another kind of window.
-#[allow(dead_code, reason = "one of the benches only")]
 pub(crate) fn of(kind: WindowKind) -> PipelineSpec {
     with(kind, Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]))
 }
 
 /// The same with every aggregate there is.
-#[allow(dead_code, reason = "one of the benches only")]
 pub(crate) fn all_aggregates() -> PipelineSpec {
     let aggregates = Aggregates::of(Kind::ALL).with_histogram(&[100.0, 200.0, 400.0, 800.0]);
     with(WindowKind::Tumbling { size: Span::from_secs(10), offset_ms: 0 }, aggregates)
@@ -41,6 +48,7 @@ fn with(kind: WindowKind, aggregates: Aggregates) -> PipelineSpec {
         on_idle: OnIdle::Emit,
         max_future: Some(Span::from_secs(300)),
         windows: vec![window],
+        devices_max: DEVICES_MAX,
         ..StreamSpec::new(name("bench"), topic, device)
     };
     PipelineSpec { outbox_bytes_max: 64 << 20, ..PipelineSpec::new(name("gw"), vec![stream]) }
