@@ -26,6 +26,7 @@ mod names;
 mod number;
 mod ordered;
 pub mod outbox;
+mod rearm;
 mod records;
 pub mod redelivery;
 pub mod replay;
@@ -64,7 +65,7 @@ use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
 use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
-use self::timers::IdleClock;
+use self::timers::{Clocks, IdleClock};
 
 /// All state of the agent that matters, and every rule about it. Single-owner,
 /// deterministic: the same inputs at the same times give the same steps, byte
@@ -78,6 +79,8 @@ pub struct Engine {
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
+    /// When the state was last stored; while it is read: how long after the snapshot.
+    stored_at: Clocks,
     /// A watermark follows the clock.
     follows_clock: bool,
     /// Then: the clocks at the last input, or at the start.
@@ -130,6 +133,7 @@ impl Engine {
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            stored_at: Clocks::default(),
             follows_clock: spec.follows_clock(),
             seen: None,
             uplink_up: false,

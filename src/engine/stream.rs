@@ -305,7 +305,8 @@ impl Stream {
     /// The end of a bounded input: every open window fires.
     pub(super) fn finish(&mut self, out: &mut Emit<'_>) {
         self.shared.raise(Watermark::END);
-        for slot in self.all_slots() {
+        let occupied: Vec<u32> = self.devices.occupied().collect();
+        for slot in occupied {
             let device = self.devices.get_mut(slot);
             device.watermark.raise(Watermark::END);
             device.floor.raise(Watermark::END);

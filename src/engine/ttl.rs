@@ -219,13 +219,13 @@ pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
 }
 
 /// Deadlines anew, from what was persisted; a device without one has all of its time.
-pub(super) fn rearm_expiry(stream: &mut Stream) {
+pub(super) fn rearm_expiry(stream: &mut Stream, live: LiveTime) {
     for slot in stream.all_slots() {
         let device = stream.devices.get_mut(slot);
         let at = core::mem::replace(&mut device.expires_at, LiveTime::NEVER);
         match (stream.spec.state_ttl, device.kind) {
             (Some(_), SlotKind::Device | SlotKind::Group) if at != LiveTime::NEVER => stream.expire_at(slot, at),
-            (Some(_), SlotKind::Device | SlotKind::Group) => stream.arm_expiry(slot, LiveTime::default()),
+            (Some(_), SlotKind::Device | SlotKind::Group) => stream.arm_expiry(slot, live),
             _ => {}
         }
     }
