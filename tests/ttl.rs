@@ -264,3 +264,31 @@ fn late_records_that_were_gathered_go_out_with_the_device() {
     assert_eq!(brief[3..], ["live pane b 0 on_time"]);
     assert_eq!(rows[2]["count"], 1);
 }
+
+#[test]
+fn another_order_of_windows_is_the_same_configuration_for_the_dead() {
+    let short = "[[streams.windows]]\nname = \"1s\"\nsize = \"1s\"";
+    for windows in [format!("{short}\n{WINDOW}"), format!("{WINDOW}\n{short}")] {
+        let mut world = World::new(&format!("{TTL}\n{WINDOW}\n{short}"), Restart::Never);
+        world.reading(0, "a", 14_000, 1.0);
+        world.tick(20_001);
+        world.start_again(20_001, Some(&format!("{TTL}\n{windows}")));
+        // Its windows of 10 s have expired at 24.999.
+        assert_eq!(brief(&world.reading(20_001, "a", 26_500, 1.0)), [""; 0], "{windows}");
+    }
+}
+
+#[test]
+fn another_window_does_not_move_the_watermark_of_a_group_back() {
+    let group = "topic = \"d/{group}/{device}\"\ngroup = \"{group}\"\nscope = \"group\"\nrecords = \"ordered\"";
+    let window = "[[streams.windows]]\nname = \"10s\"\nsize = \"10s\"\nkey = \"group\"";
+    let mut world = World::new(&format!("{group}\n{TTL}\n{window}"), Restart::Never);
+    world.reading(0, "x/a", 1_000, 1.0);
+    world.tick(20_001);
+    let more = format!("{group}\n{TTL}\n{window}\n[[streams.windows]]\nname = \"5s\"\nsize = \"5s\"");
+    world.start_again(20_001, Some(&more));
+    let rows = world.reading(20_001, "x/b", 3_000, 1.0);
+    let of_readings: Vec<&Value> = rows.iter().filter(|row| row["window"] == "").collect();
+    assert_eq!((of_readings.len(), &rows[0]["reason"]), (1, &json!("late")), "{rows:#?}");
+    assert_eq!(rows[0]["lag_ms"], 6_999);
+}

@@ -240,9 +240,11 @@ fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamS
         panes.retain_mut(|pane| {
             let window = usize::from(pane.window);
             let target = wanted.and_then(|wanted| window_target(&old.spec, window, wanted));
-            if target.is_none() && !pane.fired {
+            // Of those that have fired, what waits to be shown together.
+            if target.is_none() && (!pane.fired || pane.unseen) {
                 pane.partial = true;
-                emit_pane(out, &old.spec, &old.fields, name.as_str(), pane, PaneKind::OnTime, watermark);
+                let kind = if pane.fired { PaneKind::Late } else { PaneKind::OnTime };
+                emit_pane(out, &old.spec, &old.fields, name.as_str(), pane, kind, watermark);
             }
             target.is_some()
         });

@@ -14,7 +14,7 @@
 //! A watermark that devices share does not move: only those that the device has
 //! for itself end. A group ends with the last of its devices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::limits::TOMBSTONES_MAX;
 use crate::model::time::Span;
@@ -24,7 +24,7 @@ use super::devices::{self, SlotKind};
 use super::emit::Emit;
 use super::join::Rise;
 use super::scope::Rules;
-use super::spec::{Scope, StreamSpec, WindowKind};
+use super::spec::{Scope, StreamSpec, WindowKind, WindowSpec};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::tombstones::Tombstone;
@@ -182,11 +182,10 @@ impl Stream {
 /// Fits what is left of devices to the configuration of today: no watermark moves back,
 /// and no window is opened under an id that was used under another definition.
 pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
+    // Whatever their order.
     let windows = |spec: &StreamSpec| {
-        spec.windows
-            .iter()
-            .map(|window| (window.name.clone(), window.kind, window.lateness, window.late))
-            .collect::<Vec<_>>()
+        let window = |window: &WindowSpec| (window.name.clone(), (window.kind, window.lateness, window.late));
+        spec.windows.iter().map(window).collect::<BTreeMap<_, _>>()
     };
     let scopes = (old.spec.watermark.scope, wanted.watermark.scope);
     let redefined = windows(&old.spec) != windows(wanted);
@@ -206,10 +205,12 @@ pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
         }
         match scopes.1 {
             Scope::Device => _ = tombstone.watermark.raise(seen),
-            // What only this device has seen must not become what all have.
             Scope::Shared | Scope::Stream(_) | Scope::Group(_) => {
                 tombstone.floor.raise(seen);
-                tombstone.watermark = tombstone.watermark.min(tombstone.newest_plus(Span::ZERO));
+                // What only this device has seen must not become what all have.
+                if scopes.0 == Scope::Device {
+                    tombstone.watermark = tombstone.watermark.min(tombstone.newest_plus(Span::ZERO));
+                }
             }
         }
         if scopes.1 == Scope::Shared {
