@@ -30,6 +30,7 @@ impl World {
 
     fn with_window(stream: &str, window: &str) -> World {
         let window = if window.contains("gap") { window.to_owned() } else { format!("size = \"10s\"\n{window}") };
+        let fields = if stream.contains("fields =") { "" } else { "fields = { v = \"/v\" }" };
         let text = format!(
             r#"
 [gateway]
@@ -37,7 +38,7 @@ id = "gw"
 [[streams]]
 name = "s"
 topic = "d/{{device}}"
-fields = {{ v = "/v" }}
+{fields}
 time = {{ field = "/ts", unit = "ms" }}
 disorder = "2s"
 idle_timeout = "5s"
@@ -251,6 +252,16 @@ fn what_cannot_be_used_is_counted_with_its_reason_and_spoils_nothing() {
     assert_eq!((&ledger["received"], &ledger["accepted"], &ledger["rejected"]), (&json!(9), &json!(1), &json!(8)));
     let reasons = json!({ "empty": 1, "not_json": 1, "no_values": 2, "wrong_shape": 1, "missing_time": 1, "before_min_time": 1, "wrong_type": 1 });
     assert_eq!(ledger["rejected_by"], reasons);
+}
+
+#[test]
+fn fields_are_left_out_of_accepted_records_only() {
+    let mut world = World::new("max_future = \"5m\"\nfields = { v = \"/v\", w = \"/w\" }");
+    let record = |ts: i64| format!("{{\"ts\":{},\"v\":1,\"w\":\"none\"}}", START_MS + ts);
+    world.payload(0, "a", &record(1_000));
+    world.payload(0, "a", &record(300_001));
+    let ledger = world.ledger();
+    assert_eq!((&ledger["accepted"], &ledger["future"], &ledger["fields_left_out"]), (&json!(1), &json!(1), &json!(1)));
 }
 
 #[test]

@@ -272,11 +272,14 @@ impl Engine {
                 stream.ignore();
                 continue;
             }
-            stream.ledger.fields_left_out += u64::from(entry.left_out);
             let group = group.map_or("", DeviceId::as_str);
             let (values, states) = (decoded.values(entry), decoded.states(entry));
             let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
+            let accepted = stream.ledger.accepted;
             stream.accept(&mut out, live, &record);
+            if stream.ledger.accepted > accepted {
+                stream.ledger.fields_left_out += u64::from(entry.left_out);
+            }
             self.settle_joins(now, index);
         }
     }
