@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::limits::BACKFILL_WINDOWS_MAX;
 use crate::model::time::{EventTime, ProcTime};
 
+use super::Canary;
 use super::add::{Addition, Outcome, take_in, window_tag};
 use super::emit::{Emit, emit_pane};
 use super::fire::keep_buffer;
@@ -190,7 +191,10 @@ impl Stream {
         let aggregates = &self.spec.windows[usize::from(window)].aggregates;
         let mut cost = 0;
         for mut delta in burst.deltas {
-            emit_pane(out, &self.spec, &self.fields, name.as_str(), &mut delta, PaneKind::Delta, watermark);
+            let times = if out.canary == Some(Canary::RepeatDeltas) { 2 } else { 1 };
+            for _ in 0..times {
+                emit_pane(out, &self.spec, &self.fields, name.as_str(), &mut delta, PaneKind::Delta, watermark);
+            }
             cost += delta.cost(aggregates);
             keep_buffer(&mut self.spare, delta.accumulators);
         }

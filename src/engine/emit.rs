@@ -4,6 +4,7 @@ use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};
 use crate::model::time::{EventTime, Now, ProcTime, Span};
 
+use super::Canary;
 use super::aggregate::{Accumulator, Finish, Finished};
 use super::fields::FieldTable;
 use super::join::Taps;
@@ -32,8 +33,8 @@ pub(super) struct Emit<'a> {
     pub device_cost: &'a mut usize,
     /// What joins want to hear of the stream, if any do.
     pub taps: Option<&'a mut Taps>,
-    /// See `Canary::RepeatRevisions`.
-    pub repeat_revisions: bool,
+    /// A rule that is broken on purpose.
+    pub canary: Option<Canary>,
 }
 
 /// Emits a pane under its next revision.
@@ -86,7 +87,7 @@ pub(super) fn emit_pane(
             taps.note_pane(shown.window, &row, &bytes[begin..]);
         }
     });
-    if !out.repeat_revisions {
+    if out.canary != Some(Canary::RepeatRevisions) {
         pane.revision = pane.revision.saturating_add(1);
     }
     pane.unseen = false;

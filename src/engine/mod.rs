@@ -110,6 +110,10 @@ pub enum Canary {
     RepeatRevisions,
     /// Messages are acknowledged before the commit.
     AckBeforeCommit,
+    /// Deltas are emitted twice.
+    RepeatDeltas,
+    /// Copies that `dedup` has recognised are counted.
+    CountDuplicates,
 }
 
 impl core::fmt::Debug for Engine {
@@ -399,7 +403,7 @@ impl Engine {
             open_cost: &mut self.open_cost,
             device_cost: &mut self.device_cost,
             taps: self.joins.tap(index, &mut self.taps),
-            repeat_revisions: self.canary == Some(Canary::RepeatRevisions),
+            canary: self.canary,
         };
         (&mut self.streams[index], out, &self.decoded)
     }

@@ -96,7 +96,7 @@ impl Engine {
                 device_cost: &mut self.device_cost,
                 // What has no definition any more is in no join.
                 taps: None,
-                repeat_revisions: false,
+                canary: None,
             };
             if let Some(wanted) = wanted {
                 set_fences(&mut old, wanted);

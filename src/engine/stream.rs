@@ -11,6 +11,7 @@ use crate::model::limits::DEVICES_COST_MAX;
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
+use super::Canary;
 use super::backfill::Backfill;
 use super::dedup::Dedup;
 use super::devices::{self, DeviceTable, SlotKind};
@@ -214,7 +215,7 @@ impl Stream {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
         };
-        if self.is_duplicate(slot, record) {
+        if self.is_duplicate(slot, record) && out.canary != Some(Canary::CountDuplicates) {
             return self.hear_duplicate(out, live, slot);
         }
         self.ledger.received += 1;

@@ -20,6 +20,7 @@ mod disk;
 mod log;
 mod oracle;
 mod plan;
+mod presence;
 mod process;
 mod promises;
 mod world;
@@ -140,4 +141,14 @@ fn a_build_that_repeats_revisions_is_caught() {
 #[test]
 fn a_build_that_acknowledges_before_the_commit_is_caught() {
     catch(Canary::AckBeforeCommit, "was acknowledged and is lost");
+}
+
+#[test]
+fn a_build_that_repeats_deltas_is_caught() {
+    catch(Canary::RepeatDeltas, "deltas of");
+}
+
+#[test]
+fn a_build_that_counts_duplicates_is_caught() {
+    catch(Canary::CountDuplicates, "duplicate: ");
 }

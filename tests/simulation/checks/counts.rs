@@ -40,6 +40,7 @@ impl World {
                 redelivered: ledger.redelivered,
                 unprotected: ledger.unprotected,
                 rejected: ledger.rejected_by.clone(),
+                fields_left_out: ledger.fields_left_out,
                 expired: ledger.expired,
                 sequence: [ledger.sequence_gaps, ledger.sequence_restarts, ledger.sequence_missing],
                 passed_on,
@@ -59,7 +60,8 @@ impl World {
         let ended = |cell: &&Cell| cell.undefined && !cell.fired;
         self.trace.count("windows cut off by a change", oracle.cells.values().filter(ended).count() as u64);
         let changed = |cell: &&Cell| !cell.inexact.is_empty();
-        self.trace.count("windows with other aggregates than before", oracle.cells.values().filter(changed).count() as u64);
+        self.trace
+            .count("windows with other aggregates than before", oracle.cells.values().filter(changed).count() as u64);
         for (what, spec_has) in features() {
             let streams = self.plan.spec.streams.iter().filter(|stream| spec_has(stream)).count();
             self.trace.count(&format!("streams: {what}"), streams as u64);
@@ -82,6 +84,7 @@ impl World {
             self.trace.count("retained and ignored", ledger.ignored);
             self.trace.count("from the future", ledger.future);
             self.trace.count("duplicates", ledger.duplicate);
+            self.trace.count("fields left out", ledger.fields_left_out);
             self.trace.count("sequence gaps", ledger.sequence_gaps);
             self.trace.count("sequence restarts", ledger.sequence_restarts);
             self.trace.count("sequence numbers missing", ledger.sequence_missing);

@@ -57,6 +57,8 @@ pub(crate) struct Reading {
     pub values: BTreeMap<&'static str, Datum>,
     pub is_mark: bool,
     pub number: Option<u64>,
+    /// Fields that are no state that can be.
+    pub left_out: u64,
 }
 
 /// The value of one field.
@@ -213,11 +215,7 @@ impl Fleet {
         for index in 0..self.devices.len() {
             let Some(stream) = stream_of(spec, self.devices[index].line) else { continue };
             let payload = self.reading(stream, rng, index, wall);
-            messages.push(Message {
-                confirmed: true,
-                keep: false,
-                ..self.message(Some(stream), rng, index, payload)
-            });
+            messages.push(Message { confirmed: true, keep: false, ..self.message(Some(stream), rng, index, payload) });
         }
         messages
     }

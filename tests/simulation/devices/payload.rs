@@ -33,6 +33,7 @@ pub(super) fn join(records: impl Iterator<Item = (String, Item)>) -> Payload {
 pub(super) fn record(rng: &mut Rng, spec: &StreamSpec, at: i64, number: Option<u64>) -> (String, Item) {
     let mut text = format!("{{\"ts\":{}", time_text(spec, at));
     let mut values = BTreeMap::new();
+    let mut left_out = 0;
     let mark = mark(rng, spec);
     let bare = mark.is_some() && rng.chance(8);
     let both = rng.chance(3);
@@ -46,6 +47,7 @@ pub(super) fn record(rng: &mut Rng, spec: &StreamSpec, at: i64, number: Option<u
     if !bare && !spec.states.is_empty() && !rng.chance(4) {
         let (json, state) = state(rng);
         write!(text, ",\"mode\":{json}").expect("memory does not fail");
+        left_out = u64::from(state.is_none() && json != "null");
         if let Some(state) = state {
             values.insert("mode", Datum::State(state.to_owned()));
         }
@@ -60,7 +62,7 @@ pub(super) fn record(rng: &mut Rng, spec: &StreamSpec, at: i64, number: Option<u
         // Left out; the rest counts.
         text += ",\"unit\":\"C\"";
     }
-    let reading = Reading { at: Some(at), values, is_mark: mark.is_some_and(|mark| mark > 0), number };
+    let reading = Reading { at: Some(at), values, is_mark: mark.is_some_and(|mark| mark > 0), number, left_out };
     (text + "}", resolve(spec, at, reading))
 }
 
@@ -96,7 +98,9 @@ fn resolve(spec: &StreamSpec, at: i64, reading: Reading) -> Item {
             Item::Record(Reading { at: None, values, ..reading })
         }
         TimeSpec::Field { bad: TimeFallback::Reject, .. } if too_early => Item::Reject(RejectReason::BeforeMinTime),
-        TimeSpec::Field { bad: TimeFallback::Receive, .. } if too_early => Item::Record(Reading { at: None, ..reading }),
+        TimeSpec::Field { bad: TimeFallback::Receive, .. } if too_early => {
+            Item::Record(Reading { at: None, ..reading })
+        }
         TimeSpec::Field { .. } => Item::Record(reading),
     }
 }
@@ -121,7 +125,7 @@ pub(super) fn garbage(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> Payload {
     let unless = |fallback, reason| match fallback {
         TimeFallback::Reject => Item::Reject(reason),
         TimeFallback::Receive => {
-            Item::Record(Reading { at: None, values: values.clone(), is_mark: false, number: None })
+            Item::Record(Reading { at: None, values: values.clone(), is_mark: false, number: None, left_out: 0 })
         }
     };
     // In a stream of receive times in which all numbers count, `ts` is a value.

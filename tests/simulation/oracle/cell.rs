@@ -99,6 +99,7 @@ pub(crate) struct Books {
     pub redelivered: u64,
     pub unprotected: u64,
     pub rejected: BTreeMap<&'static str, u64>,
+    pub fields_left_out: u64,
     pub expired: u64,
     /// Gaps, restarts and missing ones of sequence numbers.
     pub sequence: [u64; 3],

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use serde_json::{Value, json};
-use tidegate::engine::spec::{JoinKind, JoinSpec, KeySpec, PipelineSpec, Scope, StreamSpec};
+use tidegate::engine::spec::{JoinKind, JoinSpec, KeySpec, PipelineSpec};
 
 use super::cell::Taken;
 use super::marks::Owner;
@@ -45,12 +45,6 @@ pub(crate) struct Joins {
     pub changed: bool,
 }
 
-/// A device that ended there has got further than the watermark which it shared, and a
-/// join knows the latter only.
-pub(crate) fn forgets_floors(stream: &StreamSpec) -> bool {
-    stream.state_ttl.is_some() && stream.watermark.scope != Scope::Device
-}
-
 /// So long that no run sees the end of it.
 pub(crate) fn waits_long(join: &JoinSpec) -> bool {
     join.ttl.as_millis() >= 86_400_000
@@ -60,12 +54,9 @@ impl Joins {
     pub(super) fn new(spec: &PipelineSpec) -> Joins {
         let pairs = spec.joins.iter().filter_map(|join| {
             let JoinKind::Interval { left, right, lower_ms, upper_ms, key } = &join.kind else { return None };
-            let ends = |stream: &StreamSpec| {
-                (stream.name == *left || stream.name == *right) && forgets_floors(stream)
-            };
             Some(Pairs {
                 name: join.name.to_string(),
-                exact: waits_long(join) && !spec.streams.iter().any(ends),
+                exact: waits_long(join),
                 rows: Rows::new(),
                 books: [[0; 2]; 2],
                 sides: [left.to_string(), right.to_string()],

@@ -2,11 +2,13 @@
 //! plain maps. Shares no code with the engine; the rules are those of Flink's
 //! window operator and of docs/semantics.md, written down again.
 
+mod add;
 mod cell;
 mod copies;
 mod fences;
 mod joins;
 mod lateness;
+mod leave;
 mod marks;
 mod order;
 mod redefine;
@@ -28,8 +30,8 @@ use super::devices::{Datum, Item};
 use super::log::{Entry, Moment, Take};
 
 pub(crate) use self::cell::{Books, Cell, Key, PassedOn, Taken, WindowBooks};
+pub(crate) use self::joins::{pair_form, waits_long};
 pub(crate) use self::marks::Owner;
-pub(crate) use self::joins::{forgets_floors, pair_form, waits_long};
 pub(crate) use self::results::is_result;
 
 /// Rows, and how often each.
@@ -173,6 +175,7 @@ impl Oracle {
             return state.hear(device);
         }
         state.books.accepted += 1;
+        state.books.fields_left_out += reading.left_out;
         if let Some((reason, behind)) = state.pass_on(record) {
             note_late(&mut self.late, name, "", record, reason, i128::from(behind), true);
         }
@@ -197,15 +200,7 @@ impl StreamState {
 }
 
 /// `whole`: with its sequence number, which is no value of windows.
-fn note_late(
-    late: &mut Rows,
-    stream: &str,
-    window: &str,
-    record: &Taken<'_>,
-    reason: &str,
-    lag: i128,
-    whole: bool,
-) {
+fn note_late(late: &mut Rows, stream: &str, window: &str, record: &Taken<'_>, reason: &str, lag: i128, whole: bool) {
     let values = values_of(record, whole);
     let Taken { device, at, wall, .. } = record;
     let known = json!([stream, window, device, at, wall, reason, lag.to_string(), values]);
