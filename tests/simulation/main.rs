@@ -150,5 +150,5 @@ fn a_build_that_repeats_deltas_is_caught() {
 
 #[test]
 fn a_build_that_counts_duplicates_is_caught() {
-    catch(Canary::CountDuplicates, "duplicate: ");
+    catch(Canary::CountDuplicates, "duplicate: 0");
 }

@@ -20,6 +20,7 @@ pub(crate) struct Promises {
 }
 
 /// What was ever asked for under that name.
+#[expect(clippy::struct_excessive_bools, reason = "each was asked for on its own")]
 struct Asked {
     now: WindowSpec,
     early: bool,

@@ -55,7 +55,9 @@ impl Oracle {
                     let rules = Rules { spec: &window, gap, max_length, watermark };
                     Some(self.add_to_session(name, &owner, rules, record))
                 }
-                _ => self.add_to_fixed(name, &owner, &window, watermark, record),
+                WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } | WindowKind::Calendar { .. } => {
+                    self.add_to_fixed(name, &owner, &window, watermark, record)
+                }
             };
             self.settle(name, &window, watermark, record, outcome);
         }

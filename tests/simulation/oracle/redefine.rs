@@ -30,7 +30,9 @@ impl Oracle {
             }
             let windows = state.windows.clone();
             self.streams.insert(name.clone(), state);
-            windows.iter().for_each(|window| self.end_window(&name, window));
+            for window in &windows {
+                self.end_window(&name, window);
+            }
             let mut state = self.streams.remove(&name).expect("it was just put there");
             // A clash of two sessions is found at the end, in the streams that are left.
             _ = state.sessions_into(&mut self.cells);

@@ -21,11 +21,9 @@ pub(crate) fn is_result(
 ) -> bool {
     let numbers: Vec<(i64, f64)> = readings.iter().filter_map(|(at, datum)| Some((*at, number(datum)?))).collect();
     let of_states = numbers.len() < readings.len();
-    let absent = match kind {
-        Kind::Count | Kind::Distinct => false,
-        Kind::Durations => !of_states,
-        _ => of_states,
-    };
+    // Some are of both, one is of states, the rest of numbers.
+    let absent =
+        if kind == Kind::Durations { !of_states } else { of_states && !matches!(kind, Kind::Count | Kind::Distinct) };
     let Some(found) = found else { return absent };
     if absent {
         return false;

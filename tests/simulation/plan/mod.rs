@@ -15,6 +15,7 @@ pub(crate) const MIN_TIME_MS: i64 = 946_684_800_000;
 
 /// One seed's parameters. Drawn from a sequence of their own, so that a change
 /// of the world's behaviour does not change them.
+#[expect(clippy::struct_excessive_bools, reason = "each is decided on its own")]
 pub(crate) struct Plan {
     pub spec: PipelineSpec,
     pub start_wall_ms: i64,

@@ -65,7 +65,9 @@ fn let_devices_end(rng: &mut Rng, spec: &mut StreamSpec) {
     for window in &mut spec.windows {
         window.kind = match window.kind {
             WindowKind::Session { .. } => WindowKind::Session { gap: Span::from_millis(400), max_length: None },
-            _ => WindowKind::Tumbling { size: Span::from_millis(pick(rng, &[250, 1_000])), offset_ms: 0 },
+            WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } | WindowKind::Calendar { .. } => {
+                WindowKind::Tumbling { size: Span::from_millis(pick(rng, &[250, 1_000])), offset_ms: 0 }
+            }
         };
         window.lateness = window.lateness.min(Span::from_millis(2_000));
     }
