@@ -1,5 +1,23 @@
 //! The engine. PURE: bytes and time in, steps out. No runtime, MQTT, store,
 //! files, threads or clock.
+//!
+//! ```text
+//! message ─ decode ▶ record ─ stream ▶ dedup ▶ records, add ▶ advance ▶ fire ─ emit ▶ outbox
+//!                                        │          │            │               └─ join
+//!                                     copies   windows, panes   watermark
+//! ```
+//!
+//! | subject | modules |
+//! |---|---|
+//! | what comes in and goes out | `step` · `decode` · `fields` `states` `number` · `encode` · `outbox` · `replay` |
+//! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
+//! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
+//! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
+//! | single readings | `dedup` · `records` `ordered` · `redelivery` |
+//! | across streams | `join` |
+//! | the books | `ledger` · `status` |
+//! | durability | `driver` `commit_policy` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `store` `memory_store` |
+//! | what it is told | `spec` |
 
 mod add;
 mod advance;
