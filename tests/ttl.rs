@@ -292,3 +292,20 @@ fn another_window_does_not_move_the_watermark_of_a_group_back() {
     assert_eq!((of_readings.len(), &rows[0]["reason"]), (1, &json!("late")), "{rows:#?}");
     assert_eq!(rows[0]["lag_ms"], 6_999);
 }
+
+#[test]
+fn a_device_that_comes_and_ends_between_two_commits_spoils_no_page() {
+    let late = "lateness = \"5s\"\nlate = \"backfill\"\nbackfill_quiet = \"50s\"";
+    let more = stream("dedup = { by = \"time_and_values\" }").replace("lateness = \"5s\"", late);
+    let mut world = World::new(&more, Restart::Never);
+    // A window that has fired, another one, and a delta that waits.
+    for ts in [1_000, 40_000, 2_000] {
+        world.reading(0, "a", ts, 1.0);
+    }
+    assert_eq!(world.tick(20_001).len(), 2);
+    assert_eq!(devices(&world), (0, 1, 1, 0));
+    world.restart_from_pages();
+    world.start_again(20_001, None);
+    assert_eq!(devices(&world), (0, 1, 1, 0));
+    assert_eq!(brief(&world.reading(20_001, "a", 39_000, 1.0)), [""; 0], "it is gathered: its window has expired");
+}

@@ -131,6 +131,11 @@ impl World {
         self.rows(order)
     }
 
+    /// From here on everything is read back from pages; the first has all changes so far.
+    pub(crate) fn restart_from_pages(&mut self) {
+        self.restart = Restart::FromPages;
+    }
+
     fn rows(&self, order: u64) -> Vec<Value> {
         let rows = self.driver.engine().outbox().rows_since(order).into_iter().map(|(lane, _, seq, row)| {
             let mut value: Value = serde_json::from_slice(&record_json("gw", seq, &row)).unwrap();

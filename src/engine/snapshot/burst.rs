@@ -2,7 +2,7 @@
 
 use super::Extent;
 use super::pane::{put_left, read_left, read_pane, write_pane};
-use super::read_slot;
+use super::{is_known, read_slot};
 use crate::engine::backfill::{Burst, BurstKey};
 use crate::engine::stream::Stream;
 use crate::engine::window::pane::Pane;
@@ -17,8 +17,9 @@ pub(super) fn write_bursts(out: &mut Vec<u8>, stream: &Stream, extent: Extent, n
     let backfill = &stream.backfill;
     match extent {
         Extent::Changes => {
-            put_u64(out, backfill.changed.len() as u64);
-            for key in &backfill.changed {
+            let changed = backfill.changed.iter().filter(|(slot, _)| is_known(stream, *slot));
+            put_u64(out, changed.clone().count() as u64);
+            for key in changed {
                 write_burst(out, stream, *key, backfill.bursts.get(key), extent, now);
             }
         }

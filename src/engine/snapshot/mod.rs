@@ -117,12 +117,12 @@ pub(super) fn write_section(
     match extent {
         Extent::Changes => {
             stream.ordered.write_changes(out);
-            write_removed(out, &stream.changes.removed);
+            write_removed(out, stream, &stream.changes.removed);
             write_devices(out, stream, extent, clocks, stream.changes.devices.iter().copied(), hand_over);
         }
         Extent::Whole => {
             stream.ordered.write_all(out);
-            write_removed(out, &[]);
+            write_removed(out, stream, &[]);
             write_devices(out, stream, extent, clocks, stream.devices.occupied(), hand_over);
         }
     }
@@ -156,8 +156,15 @@ fn write_given(
     }
 }
 
-fn write_removed(out: &mut Vec<u8>, removed: &[(u32, u8, EventTime)]) {
-    put_u64(out, removed.len() as u64);
+/// A slot that was given and freed since the last commit is not known to whoever reads
+/// the page, and nothing of it is.
+fn is_known(stream: &Stream, slot: u32) -> bool {
+    stream.devices.get(slot).kind != SlotKind::Vacant || stream.devices.freed().contains(&slot)
+}
+
+fn write_removed(out: &mut Vec<u8>, stream: &Stream, removed: &[(u32, u8, EventTime)]) {
+    let removed = removed.iter().filter(|(slot, ..)| is_known(stream, *slot));
+    put_u64(out, removed.clone().count() as u64);
     for (slot, window, start) in removed {
         put_u64(out, u64::from(*slot));
         out.push(*window);
