@@ -133,7 +133,8 @@ fn a_record_that_only_later_sliding_windows_take_says_why() {
 #[test]
 fn an_update_that_waits_is_sent_when_its_window_goes() {
     let mut receiver = Receiver::new();
-    let before = "name = \"w\"\nsize = \"10s\"\nlateness = \"1h\"\nlate_updates = { every = \"5s\" }\naggregates = [\"count\"]";
+    let before =
+        "name = \"w\"\nsize = \"10s\"\nlateness = \"1h\"\nlate_updates = { every = \"5s\" }\naggregates = [\"count\"]";
     // The window fires with one record, and waits with the second.
     let store = live(memory_store(), before, &[1_000, 20_000, 2_000], &mut receiver);
     live(store, "name = \"x\"\nsize = \"1h\"\naggregates = [\"count\"]", &[], &mut receiver);

@@ -124,17 +124,14 @@ impl Log {
 
     /// After a restart: drops the entries that did not survive. `is_active`: a device is
     /// known, and not idle.
-    pub(crate) fn cut_to(
-        &mut self,
-        status: &Status,
-        is_active: impl Fn(usize, &str) -> bool,
-    ) -> Result<usize, String> {
+    pub(crate) fn cut_to(&mut self, status: &Status, is_active: impl Fn(usize, &str) -> bool) -> Result<usize, String> {
         let found = totals_of(status);
         let Some(mut survived) = self.totals.iter().rposition(|totals| are_those(&found, totals)) else {
             return Err(format!("the state after the restart is no prefix of what was taken in: {found:?}"));
         };
         // A signal that a device is there has no counter. If it is lost, the device is idle.
-        let first = survived - self.entries[..survived].iter().rev().take_while(|moment| has_no_counter(moment)).count();
+        let first =
+            survived - self.entries[..survived].iter().rev().take_while(|moment| has_no_counter(moment)).count();
         let is_lost = |moment: &Moment| match &moment.entry {
             Entry::Online(devices) => !devices.iter().all(|(line, device)| is_active(*line, device)),
             Entry::Take(_) | Entry::Idle(_) | Entry::Gone(_) | Entry::Redefine(_) => false,

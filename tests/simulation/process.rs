@@ -124,8 +124,14 @@ impl World {
     /// What the engine says of every device now.
     fn look(&self) -> BTreeMap<(usize, String), bool> {
         let engine = self.driver.engine();
-        let places: BTreeMap<usize, usize> =
-            self.plan.spec.streams.iter().enumerate().map(|(place, stream)| (line_of(stream.name.as_str()), place)).collect();
+        let places: BTreeMap<usize, usize> = self
+            .plan
+            .spec
+            .streams
+            .iter()
+            .enumerate()
+            .map(|(place, stream)| (line_of(stream.name.as_str()), place))
+            .collect();
         let look = |(line, device): (usize, &str)| {
             let status = engine.device(*places.get(&line)?, device)?;
             Some(((line, device.to_owned()), status.is_idle))
@@ -406,9 +412,7 @@ impl World {
         self.trace.count("equal states after a crash", u64::from(before.is_some()));
         self.say(|| format!("started anew; {lost} messages were not durable yet"));
         match before {
-            Some(before)
-                if !reordered && change.is_none() && before != self.driver.engine().snapshot(self.now()) =>
-            {
+            Some(before) if !reordered && change.is_none() && before != self.driver.engine().snapshot(self.now()) => {
                 Err("all was durable, and the state after the restart is another".to_owned())
             }
             Some(_) | None => self.check_books(),

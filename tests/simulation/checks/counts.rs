@@ -59,7 +59,8 @@ impl World {
         let ended = |cell: &&Cell| cell.undefined && !cell.fired;
         self.trace.count("windows cut off by a change", oracle.cells.values().filter(ended).count() as u64);
         let changed = |cell: &&Cell| !cell.inexact.is_empty();
-        self.trace.count("windows with other aggregates than before", oracle.cells.values().filter(changed).count() as u64);
+        self.trace
+            .count("windows with other aggregates than before", oracle.cells.values().filter(changed).count() as u64);
         for (what, spec_has) in features() {
             let streams = self.plan.spec.streams.iter().filter(|stream| spec_has(stream)).count();
             self.trace.count(&format!("streams: {what}"), streams as u64);

@@ -58,18 +58,19 @@ impl World {
         evicted: u64,
     ) -> Result<(), String> {
         let mut found: BTreeMap<(String, i64), &Value> = BTreeMap::new();
-        for record in self.cloud.receiver.end_state().filter(|record| {
-            record["kind"] == "join" && record["join"] == join.name.as_str()
-        }) {
+        for record in self
+            .cloud
+            .receiver
+            .end_state()
+            .filter(|record| record["kind"] == "join" && record["join"] == join.name.as_str())
+        {
             let key = record["key"].as_str().unwrap_or_default().to_owned();
             found.insert((key, record["start_ms"].as_i64().unwrap_or(i64::MIN)), record);
         }
         // Windows of which a side has something.
         let mut windows: BTreeMap<(String, i64), Vec<Option<&Cell>>> = BTreeMap::new();
         for (place, side) in sides.iter().enumerate() {
-            let of_side = |(key, _): &(&Key, &Cell)| {
-                key.0 == side.stream.as_str() && key.1 == side.window.as_str()
-            };
+            let of_side = |(key, _): &(&Key, &Cell)| key.0 == side.stream.as_str() && key.1 == side.window.as_str();
             for (key, cell) in oracle.cells.iter().filter(of_side) {
                 let cells = windows.entry((key.2.clone(), key.3)).or_insert_with(|| vec![None; sides.len()]);
                 cells[place] = Some(cell);
@@ -110,7 +111,5 @@ fn is_row(row: &Value, sides: &[WindowRef], cells: &[Option<&Cell>]) -> bool {
     missing == absent.collect::<Vec<_>>()
         && row["count"].as_u64() == Some(there().map(|(_, cell)| cell.count).sum())
         && row["time_source"] == source
-        && there().all(|(stream, cell)| {
-            are_results(&row["values"][stream], cell, until_of(watermark, cell))
-        })
+        && there().all(|(stream, cell)| are_results(&row["values"][stream], cell, until_of(watermark, cell)))
 }

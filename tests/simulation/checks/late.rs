@@ -107,9 +107,11 @@ fn results_of(accumulators: &Accumulators, cell: &Cell) -> Value {
     let finish = Finish { until: None, quantiles: aggregates.quantiles(), states: &states };
     let mut fields = Map::new();
     for (field, results) in accumulators {
-        let of_states = cell.fields.get(field.as_str()).and_then(|readings| readings.first()).is_some_and(|(_, datum)| {
-            matches!(datum, crate::devices::Datum::State(_))
-        });
+        let of_states = cell
+            .fields
+            .get(field.as_str())
+            .and_then(|readings| readings.first())
+            .is_some_and(|(_, datum)| matches!(datum, crate::devices::Datum::State(_)));
         let results = results.iter().filter_map(|(word, accumulator)| {
             let value = match accumulator.finish(&finish) {
                 Finished::Absent => return None,
@@ -117,7 +119,9 @@ fn results_of(accumulators: &Accumulators, cell: &Cell) -> Value {
                 Finished::None if of_states => return None,
                 Finished::None => Value::Null,
                 Finished::Number(value) => json!(value),
-                Finished::Labelled(values) => values.into_iter().map(|(label, value)| (label.to_owned(), json!(value))).collect(),
+                Finished::Labelled(values) => {
+                    values.into_iter().map(|(label, value)| (label.to_owned(), json!(value))).collect()
+                }
             };
             Some((word.clone(), value))
         });

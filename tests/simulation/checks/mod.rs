@@ -16,14 +16,19 @@ impl World {
     pub(crate) fn check_end(&mut self) -> Result<(), String> {
         let oracle = self.log.oracle(self.wall_ms())?;
         self.count_cells(&oracle);
-        if std::env::var("X").is_ok() { self.check_readings(&oracle, 0)?; }
+        if std::env::var("X").is_ok() {
+            self.check_readings(&oracle, 0)?;
+        }
         self.check_streams(&oracle)?;
         let evicted = self.check_lanes()?;
         let off = self.check_panes(&oracle)?;
         let others_evicted: u64 = evicted.iter().filter(|(lane, _)| **lane != "late").map(|(_, count)| count).sum();
         match off.as_slice() {
             [first, ..] if off.len() as u64 > others_evicted => {
-                return Err(format!("{} windows are wrong, {others_evicted} rows were evicted; first: {first}", off.len()));
+                return Err(format!(
+                    "{} windows are wrong, {others_evicted} rows were evicted; first: {first}",
+                    off.len()
+                ));
             }
             _ => (),
         }

@@ -213,11 +213,7 @@ impl Fleet {
         for index in 0..self.devices.len() {
             let Some(stream) = stream_of(spec, self.devices[index].line) else { continue };
             let payload = self.reading(stream, rng, index, wall);
-            messages.push(Message {
-                confirmed: true,
-                keep: false,
-                ..self.message(Some(stream), rng, index, payload)
-            });
+            messages.push(Message { confirmed: true, keep: false, ..self.message(Some(stream), rng, index, payload) });
         }
         messages
     }

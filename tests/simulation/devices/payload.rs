@@ -96,7 +96,9 @@ fn resolve(spec: &StreamSpec, at: i64, reading: Reading) -> Item {
             Item::Record(Reading { at: None, values, ..reading })
         }
         TimeSpec::Field { bad: TimeFallback::Reject, .. } if too_early => Item::Reject(RejectReason::BeforeMinTime),
-        TimeSpec::Field { bad: TimeFallback::Receive, .. } if too_early => Item::Record(Reading { at: None, ..reading }),
+        TimeSpec::Field { bad: TimeFallback::Receive, .. } if too_early => {
+            Item::Record(Reading { at: None, ..reading })
+        }
         TimeSpec::Field { .. } => Item::Record(reading),
     }
 }

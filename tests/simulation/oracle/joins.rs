@@ -60,9 +60,7 @@ impl Joins {
     pub(super) fn new(spec: &PipelineSpec) -> Joins {
         let pairs = spec.joins.iter().filter_map(|join| {
             let JoinKind::Interval { left, right, lower_ms, upper_ms, key } = &join.kind else { return None };
-            let ends = |stream: &StreamSpec| {
-                (stream.name == *left || stream.name == *right) && forgets_floors(stream)
-            };
+            let ends = |stream: &StreamSpec| (stream.name == *left || stream.name == *right) && forgets_floors(stream);
             Some(Pairs {
                 name: join.name.to_string(),
                 exact: waits_long(join) && !spec.streams.iter().any(ends),

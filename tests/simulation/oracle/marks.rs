@@ -69,7 +69,8 @@ impl Marks {
             (Scope::Device, _) => return None,
             (Scope::Shared | Scope::Stream(_), _) => self.shared.get(""),
             (Scope::Group(_), Owner::Device(name)) => {
-                let group = self.members.get(name).filter(|member| member.there).and_then(|member| member.group.as_ref());
+                let group =
+                    self.members.get(name).filter(|member| member.there).and_then(|member| member.group.as_ref());
                 group.and_then(|group| self.shared.get(group))
             }
             (Scope::Group(_), Owner::Group(label)) => self.shared.get(label),
@@ -255,8 +256,7 @@ impl Marks {
     /// none, to the fastest of all, or it stays.
     fn combine(&mut self, spec: &StreamSpec, scope: &str) {
         let by_group = matches!(spec.watermark.scope, Scope::Group(_));
-        let in_scope =
-            |member: &&Member| member.there && (!by_group || member.group.as_deref() == Some(scope));
+        let in_scope = |member: &&Member| member.there && (!by_group || member.group.as_deref() == Some(scope));
         let members: Vec<&Member> = self.members.values().filter(in_scope).collect();
         let counted = members.iter().filter(|member| member.counts);
         let slowest = counted.map(|member| member.own).min();

@@ -28,8 +28,8 @@ use super::devices::{Datum, Item};
 use super::log::{Entry, Moment, Take};
 
 pub(crate) use self::cell::{Books, Cell, Key, PassedOn, Taken, WindowBooks};
-pub(crate) use self::marks::Owner;
 pub(crate) use self::joins::{forgets_floors, pair_form, waits_long};
+pub(crate) use self::marks::Owner;
 pub(crate) use self::results::is_result;
 
 /// Rows, and how often each.
@@ -197,15 +197,7 @@ impl StreamState {
 }
 
 /// `whole`: with its sequence number, which is no value of windows.
-fn note_late(
-    late: &mut Rows,
-    stream: &str,
-    window: &str,
-    record: &Taken<'_>,
-    reason: &str,
-    lag: i128,
-    whole: bool,
-) {
+fn note_late(late: &mut Rows, stream: &str, window: &str, record: &Taken<'_>, reason: &str, lag: i128, whole: bool) {
     let values = values_of(record, whole);
     let Taken { device, at, wall, .. } = record;
     let known = json!([stream, window, device, at, wall, reason, lag.to_string(), values]);

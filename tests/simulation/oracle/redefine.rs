@@ -6,10 +6,10 @@ use std::rc::Rc;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::spec::{PipelineSpec, StreamSpec, WindowSpec};
 
+use super::Oracle;
 use super::cell::{Cell, Key};
 use super::marks::Owner;
 use super::stream::StreamState;
-use super::Oracle;
 
 impl Oracle {
     pub(super) fn redefine(&mut self, spec: &Rc<PipelineSpec>) {
@@ -42,9 +42,8 @@ impl Oracle {
     fn redefine_stream(&mut self, name: &str, stream: &StreamSpec) {
         let windows = self.streams[name].windows.clone();
         for window in &windows {
-            let same = |today: &&WindowSpec| {
-                (&today.name, today.kind, today.key) == (&window.name, window.kind, window.key)
-            };
+            let same =
+                |today: &&WindowSpec| (&today.name, today.kind, today.key) == (&window.name, window.kind, window.key);
             let today = stream.windows.iter().find(same);
             let state = self.streams.get_mut(name).expect("it is there");
             let fresh = |today: &WindowSpec| {

@@ -29,7 +29,10 @@ pub(crate) enum Found<'a> {
     /// The session, once all that it connects are one.
     Session(&'a mut Cell),
     /// It would be one of its own, with these bounds.
-    None { start: i64, end: i64 },
+    None {
+        start: i64,
+        end: i64,
+    },
     Expired,
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::json;
-use tidegate::engine::spec::{KeySpec, LatePolicy, OnIdle, Records, Scope, Strategy, StreamSpec, WindowKind, WindowSpec};
+use tidegate::engine::spec::{
+    KeySpec, LatePolicy, OnIdle, Records, Scope, Strategy, StreamSpec, WindowKind, WindowSpec,
+};
 use tidegate::model::record::RejectReason;
 use tidegate::model::time::Span;
 
@@ -191,8 +193,8 @@ impl StreamState {
 impl Oracle {
     pub(super) fn add_to_windows(&mut self, name: &str, record: &Taken<'_>) {
         let state = self.streams.get_mut(name).expect("it was there");
-        let is_bare = record.reading.values.is_empty()
-            && matches!(state.spec.watermark.strategy, Strategy::Punctuated { .. });
+        let is_bare =
+            record.reading.values.is_empty() && matches!(state.spec.watermark.strategy, Strategy::Punctuated { .. });
         for window in state.windows.clone() {
             let state = self.streams.get_mut(name).expect("it was there");
             let books = state.books.windows.get_mut(window.name.as_str()).expect("set with the spec");
@@ -346,11 +348,10 @@ impl Oracle {
         let state = self.streams.get_mut(name).expect("it was there");
         let sessions = |state: &StreamState| {
             let of_owner = |window: &&Rc<WindowSpec>| Owner::of(window.key, owner.key()) == *owner;
-            let key = |window: &Rc<WindowSpec>| {
-                (name.to_owned(), window.name.to_string(), owner.key().to_owned(), 0)
-            };
+            let key = |window: &Rc<WindowSpec>| (name.to_owned(), window.name.to_string(), owner.key().to_owned(), 0);
             let windows = state.windows.iter().filter(of_owner);
-            windows.map(|window| state.sessions.live_of(&key(window)).filter(|cell| !cell.has_expired(watermark)).count())
+            windows
+                .map(|window| state.sessions.live_of(&key(window)).filter(|cell| !cell.has_expired(watermark)).count())
                 .sum::<usize>()
         };
         let live = sessions(state);
@@ -395,9 +396,8 @@ impl Oracle {
         let state = &self.streams[name];
         let watermark = state.marks.of(&state.spec, owner);
         let of_owner = state.windows.iter().filter(|window| Owner::of(window.key, owner.key()) == *owner);
-        let keys: Vec<Key> = of_owner
-            .map(|window| (name.to_owned(), window.name.to_string(), owner.key().to_owned(), 0))
-            .collect();
+        let keys: Vec<Key> =
+            of_owner.map(|window| (name.to_owned(), window.name.to_string(), owner.key().to_owned(), 0)).collect();
         let fixed = keys.clone().into_iter().flat_map(|key| {
             let at = |time: i64| (key.0.clone(), key.1.clone(), key.2.clone(), time);
             self.cells.range(at(i64::MIN)..=at(i64::MAX)).map(|(_, cell)| cell)

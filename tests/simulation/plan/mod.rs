@@ -5,9 +5,7 @@ mod stream;
 mod window;
 
 use tidegate::engine::encode::Encoding;
-use tidegate::engine::spec::{
-    CommitSpec, LateUpdates, PipelineSpec, Records, Scope, Strategy, StreamSpec, WindowSpec,
-};
+use tidegate::engine::spec::{CommitSpec, LateUpdates, PipelineSpec, Records, Scope, Strategy, StreamSpec, WindowSpec};
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
 use tidegate::model::time::Span;
@@ -110,8 +108,7 @@ impl Plan {
             },
         };
         spec.joins = stream::joins(seed, &mut spec.streams);
-        let by_clock =
-            |stream: &StreamSpec| matches!(stream.watermark.strategy, Strategy::Processing { .. });
+        let by_clock = |stream: &StreamSpec| matches!(stream.watermark.strategy, Strategy::Processing { .. });
         let orders_many = |stream: &StreamSpec| {
             matches!(stream.records, Records::Ordered { .. }) && stream.watermark.scope != Scope::Device
         };
