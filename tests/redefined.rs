@@ -117,3 +117,28 @@ fn an_open_window_keeps_what_it_has_under_other_aggregates() {
     assert_eq!((&panes[0]["count"], &panes[0]["rev"], &panes[0]["partial"]), (&3.into(), &0.into(), &true.into()));
     assert_eq!(panes[0]["values"]["v"], serde_json::json!({ "sum": 3, "max": 1 }));
 }
+
+#[test]
+fn a_record_that_only_later_sliding_windows_take_says_why() {
+    let mut receiver = Receiver::new();
+    let window = |size: &str| format!("name = \"w\"\nsize = \"{size}\"\nslide = \"5s\"\naggregates = [\"count\"]");
+    let store = live(memory_store(), &window("10s"), &[12_000], &mut receiver);
+    // In [5, 20) and [10, 25), which stay shut, and in [15, 30).
+    live(store, &window("15s"), &[17_000], &mut receiver);
+    let late: Vec<&Value> = receiver.late().collect();
+    assert_eq!(late.len(), 1);
+    assert_eq!((&late[0]["event_ms"], &late[0]["reason"]), (&(START_MS + 17_000).into(), &"redefined".into()));
+}
+
+#[test]
+fn an_update_that_waits_is_sent_when_its_window_goes() {
+    let mut receiver = Receiver::new();
+    let before =
+        "name = \"w\"\nsize = \"10s\"\nlateness = \"1h\"\nlate_updates = { every = \"5s\" }\naggregates = [\"count\"]";
+    // The window fires with one record, and waits with the second.
+    let store = live(memory_store(), before, &[1_000, 20_000, 2_000], &mut receiver);
+    live(store, "name = \"x\"\nsize = \"1h\"\naggregates = [\"count\"]", &[], &mut receiver);
+    let (_, panes) = end_state(&receiver);
+    let first = panes.iter().find(|pane| pane["start_ms"] == START_MS).unwrap();
+    assert_eq!((&first["count"], &first["rev"], &first["partial"]), (&2.into(), &1.into(), &true.into()));
+}

@@ -75,7 +75,7 @@ fn written() -> (Vec<u8>, Vec<u8>, Status) {
         driver.handle(at, Event::Message(message));
         if number + 1 == SNAPSHOT_AFTER {
             snapshot = driver.engine().snapshot(at);
-            driver.engine_mut().mark_committed();
+            driver.engine_mut().mark_committed(Some(at));
         }
     }
     let page = driver.engine().step(at, Vec::new()).writes;

@@ -185,6 +185,24 @@ fn a_group_ends_with_the_last_of_its_devices() {
 }
 
 #[test]
+fn a_group_that_all_have_left_ends_when_nothing_comes_for_it() {
+    let more = format!(
+        "topic = \"d/{{group}}/{{device}}\"\ngroup = \"{{group}}\"\nscope = \"group\"\n{TTL}\n\
+         [[streams.windows]]\nname = \"10s\"\nsize = \"10s\"\nkey = \"group\""
+    );
+    let rows = silent_alike(&more, |world| {
+        let mut rows = world.reading(0, "x/a", 1_000, 1.0);
+        rows.extend(world.reading(5_000, "y/a", 6_000, 1.0));
+        rows.extend(world.tick(20_000));
+        assert_eq!((world.status(0).groups, world.status(0).devices), (2, 1));
+        rows.extend(world.reading(20_001, "y/a", 12_000, 1.0));
+        assert_eq!((world.status(0).groups, world.status(0).devices, world.status(0).tombstones), (1, 1, 1));
+        rows
+    });
+    assert_eq!(brief(&rows), ["live pane x 0 idle", "live pane x 0 on_time", "live pane y 0 on_time"]);
+}
+
+#[test]
 fn what_ordered_output_holds_goes_out_in_order() {
     let rows = told_alike(&format!("{TTL}\nrecords = \"ordered\"\non_idle = \"hold\""), |world| {
         let mut rows = world.reading(0, "a", 3_000, 1.0);
@@ -245,4 +263,32 @@ fn late_records_that_were_gathered_go_out_with_the_device() {
     assert_eq!(brief[2], "late delta a 0");
     assert_eq!(brief[3..], ["live pane b 0 on_time"]);
     assert_eq!(rows[2]["count"], 1);
+}
+
+#[test]
+fn another_order_of_windows_is_the_same_configuration_for_the_dead() {
+    let short = "[[streams.windows]]\nname = \"1s\"\nsize = \"1s\"";
+    for windows in [format!("{short}\n{WINDOW}"), format!("{WINDOW}\n{short}")] {
+        let mut world = World::new(&format!("{TTL}\n{WINDOW}\n{short}"), Restart::Never);
+        world.reading(0, "a", 14_000, 1.0);
+        world.tick(20_001);
+        world.start_again(20_001, Some(&format!("{TTL}\n{windows}")));
+        // Its windows of 10 s have expired at 24.999.
+        assert_eq!(brief(&world.reading(20_001, "a", 26_500, 1.0)), [""; 0], "{windows}");
+    }
+}
+
+#[test]
+fn another_window_does_not_move_the_watermark_of_a_group_back() {
+    let group = "topic = \"d/{group}/{device}\"\ngroup = \"{group}\"\nscope = \"group\"\nrecords = \"ordered\"";
+    let window = "[[streams.windows]]\nname = \"10s\"\nsize = \"10s\"\nkey = \"group\"";
+    let mut world = World::new(&format!("{group}\n{TTL}\n{window}"), Restart::Never);
+    world.reading(0, "x/a", 1_000, 1.0);
+    world.tick(20_001);
+    let more = format!("{group}\n{TTL}\n{window}\n[[streams.windows]]\nname = \"5s\"\nsize = \"5s\"");
+    world.start_again(20_001, Some(&more));
+    let rows = world.reading(20_001, "x/b", 3_000, 1.0);
+    let of_readings: Vec<&Value> = rows.iter().filter(|row| row["window"] == "").collect();
+    assert_eq!((of_readings.len(), &rows[0]["reason"]), (1, &json!("late")), "{rows:#?}");
+    assert_eq!(rows[0]["lag_ms"], 6_999);
 }

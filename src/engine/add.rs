@@ -100,9 +100,8 @@ impl Stream {
         for interval in covering {
             let settles = Some(interval) == first_to_fire;
             let outcome = self.add_to_pane(out, addition, interval, settles);
-            // In a later window, but not in the one that fires first: no room there.
-            let counts = if outcome == Outcome::Open && !settles { Outcome::NoRoom } else { outcome };
-            best = best.max(Some(counts));
+            // In a later window: what the one that fires first says counts.
+            best = best.max((outcome != Outcome::Open || settles).then_some(outcome));
         }
         if let Some(best) = best {
             self.settle(out, addition, best);

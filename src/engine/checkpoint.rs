@@ -41,6 +41,8 @@ impl Engine {
     fn write_page(&self, now: Now, out: &mut Vec<u8>) {
         let clocks = self.idle_clock.clocks(now.proc);
         out.push(STATE_VERSION);
+        put_u64(out, clocks.live.since(self.stored_at.live).as_millis());
+        put_u64(out, clocks.proc.since(self.stored_at.proc).as_millis());
         put_time(out, self.partial_before);
         self.redelivery.write_changes(out);
         self.outbox.write_changes(out);
@@ -92,8 +94,12 @@ impl Engine {
     }
 
     /// What a step or snapshot wrote is durable: its rows may be published, its
-    /// messages are no longer waiting.
-    pub fn mark_committed(&mut self) {
+    /// messages are no longer waiting. `written`: the moment that was encoded, unless
+    /// there was nothing to write.
+    pub fn mark_committed(&mut self, written: Option<Now>) {
+        if let Some(now) = written {
+            self.stored_at = self.idle_clock.clocks(now.proc);
+        }
         self.acks.clear();
         self.redelivery.mark_committed();
         self.outbox.mark_committed();

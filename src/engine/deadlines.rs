@@ -40,14 +40,14 @@ impl Engine {
             // Due while the idle clock stands still: it was due when it stopped.
             let idle_at = idle.map(|at| self.idle_clock.proc_time_of(at).unwrap_or_default());
             let (stream, mut out, _) = self.parts(index, now);
-            match (idle, clock) {
-                (None, None) => return,
-                (Some(live), clock) if clock.is_none_or(|at| idle_at <= Some(at)) => stream.handle_idle(&mut out, live),
-                (Some(_), None) => unreachable!("taken by the arm above"),
-                (Some(_) | None, Some(at)) => {
+            let clock_first = clock.filter(|at| idle_at.is_none_or(|idle_at| *at < idle_at));
+            match (clock_first, idle) {
+                (Some(at), _) => {
                     stream.show_due(&mut out, at);
                     stream.emit_due_deltas(&mut out, at);
                 }
+                (None, Some(live)) => stream.handle_idle(&mut out, live),
+                (None, None) => return,
             }
             self.settle_joins(now, index);
         }

@@ -242,7 +242,7 @@ impl DeviceTable {
         // What is in a heap or a list stays there until it is met.
         let (has_timer, dirty) = (device.has_timer, device.dirty);
         *device = Device { has_timer, dirty, ..Device::vacant() };
-        self.names.set(slot, "");
+        // Its name stays until another has the slot: joins may ask for it yet.
         self.vacant.insert(slot);
         match self.given.binary_search(&slot) {
             Ok(at) => _ = self.given.remove(at),

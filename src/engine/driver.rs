@@ -89,7 +89,7 @@ impl<S: Store> Driver<S> {
         if driver.snapshot_needed {
             match driver.take_snapshot(now) {
                 // Else the first page would do the epoch and the alarms again.
-                Ok(()) => driver.engine.mark_committed(),
+                Ok(()) => driver.engine.mark_committed(Some(now)),
                 Err(error) => driver.note_failure(now, &error),
             }
         }
@@ -196,7 +196,7 @@ impl<S: Store> Driver<S> {
         };
         match result {
             Ok(()) => {
-                self.engine.mark_committed();
+                self.engine.mark_committed((!step.writes.is_empty()).then_some(now));
                 self.policy.handle_committed(now.proc);
                 self.commits += 1;
                 if self.failure.take().is_some() {
@@ -218,7 +218,7 @@ impl<S: Store> Driver<S> {
     fn snapshot_now(&mut self, now: Now) {
         match self.take_snapshot(now) {
             // What it had to give up is in it.
-            Ok(()) => self.engine.mark_committed(),
+            Ok(()) => self.engine.mark_committed(Some(now)),
             Err(error) => self.note_failure(now, &error),
         }
     }

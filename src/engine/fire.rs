@@ -57,7 +57,8 @@ impl Stream {
 
     /// Fires what any watermark has passed.
     pub(super) fn fire_all(&mut self, out: &mut Emit<'_>) {
-        for slot in self.all_slots() {
+        let occupied: Vec<u32> = self.devices.occupied().collect();
+        for slot in occupied {
             self.fire_passed(out, slot);
             // In no group, or with a floor above the watermark of its group.
             if let Some(floor) = self.devices.get(slot).floor.time()

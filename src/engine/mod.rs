@@ -1,5 +1,23 @@
 //! The engine. PURE: bytes and time in, steps out. No runtime, MQTT, store,
 //! files, threads or clock.
+//!
+//! ```text
+//! message ─ decode ▶ record ─ stream ▶ dedup ▶ records, add ▶ advance ▶ fire ─ emit ▶ outbox
+//!                                        │          │            │               └─ join
+//!                                     copies   windows, panes   watermark
+//! ```
+//!
+//! | subject | modules |
+//! |---|---|
+//! | what comes in and goes out | `step` · `decode` · `fields` `states` `number` · `encode` · `outbox` · `replay` |
+//! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
+//! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
+//! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
+//! | single readings | `dedup` · `records` `ordered` · `redelivery` |
+//! | across streams | `join` |
+//! | the books | `ledger` · `status` |
+//! | durability | `driver` `commit_policy` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `store` `memory_store` |
+//! | what it is told | `spec` |
 
 mod add;
 mod advance;
@@ -26,6 +44,7 @@ mod names;
 mod number;
 mod ordered;
 pub mod outbox;
+mod rearm;
 mod records;
 pub mod redelivery;
 pub mod replay;
@@ -64,7 +83,7 @@ use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
 use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
 use self::stream::Stream;
-use self::timers::IdleClock;
+use self::timers::{Clocks, IdleClock};
 
 /// All state of the agent that matters, and every rule about it. Single-owner,
 /// deterministic: the same inputs at the same times give the same steps, byte
@@ -78,6 +97,8 @@ pub struct Engine {
     outbox: Outbox,
     redelivery: Redelivery,
     idle_clock: IdleClock,
+    /// When the state was last stored; while it is read: how long after the snapshot.
+    stored_at: Clocks,
     /// A watermark follows the clock.
     follows_clock: bool,
     /// Then: the clocks at the last input, or at the start.
@@ -130,6 +151,7 @@ impl Engine {
             outbox: Outbox::new(spec.outbox_bytes_max),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
+            stored_at: Clocks::default(),
             follows_clock: spec.follows_clock(),
             seen: None,
             uplink_up: false,

@@ -6,27 +6,25 @@
 //! emitted as it is, marked `partial`, rather than lost.
 
 use crate::model::ids::FieldIx;
-use crate::model::time::{EventTime, Now, ProcTime, Span};
+use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
 use super::emit::{Emit, emit_pane};
 use super::fence::Fences;
 use super::fields::FieldTable;
-use super::fire::due_of;
 use super::groups;
 use super::join::Joins;
 use super::outbox::Outbox;
 use super::outbox::row::PaneKind;
+use super::rearm::rearm;
 use super::records::shed_held;
 use super::redelivery::Redelivery;
-use super::scope::Common;
 use super::snapshot::{self, Definition};
 use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowKind, WindowSpec};
 use super::stream::{Stream, calendars_of, fields_of};
-use super::timers::LiveTime;
-use super::ttl::{fit_tombstones, rearm_expiry};
+use super::timers::{Clocks, IdleClock};
+use super::ttl::fit_tombstones;
 use super::watermark::Watermark;
-use super::window::pane::Pane;
 use super::wire::Damaged;
 
 impl Engine {
@@ -45,7 +43,7 @@ impl Engine {
             let definition = snapshot::read_definition(&mut reader)?;
             let mut stream = Stream::new(spec_of(definition, spec).ok_or(Damaged)?);
             stream.fields = FieldTable::default();
-            snapshot::read_section(&mut reader, &mut stream, LiveTime::default())?;
+            snapshot::read_section(&mut reader, &mut stream, Clocks::default())?;
             engine.streams.push(stream);
         }
         engine.joins = Joins::read_all(&mut reader, &engine.streams)?;
@@ -63,15 +61,18 @@ impl Engine {
     /// [`Damaged`] when the bytes are not a page that follows.
     pub(super) fn apply_page(&mut self, bytes: &[u8]) -> Result<(), Damaged> {
         let mut reader = snapshot::open(bytes)?;
+        let (live, proc) = (Span::from_millis(reader.u64()?), Span::from_millis(reader.u64()?));
+        let written = Clocks { live: self.stored_at.live.plus(live), proc: self.stored_at.proc + proc };
+        self.stored_at = written;
         self.partial_before = reader.time()?;
         self.redelivery.read(&mut reader)?;
         self.outbox.apply_changes(&mut reader)?;
         for stream in &mut self.streams {
             if reader.u8()? == 1 {
-                snapshot::read_section(&mut reader, stream, LiveTime::default())?;
+                snapshot::read_section(&mut reader, stream, written)?;
             }
         }
-        self.joins.apply_changes(&mut reader)?;
+        self.joins.apply_changes(&mut reader, written.live)?;
         if reader.is_empty() { Ok(()) } else { Err(Damaged) }
     }
 
@@ -120,9 +121,13 @@ impl Engine {
         self.follows_clock = spec.follows_clock();
         self.spec = spec;
         self.seen = Some(now);
+        // The clocks go on from where they were when the last page was written.
+        let restored = Clocks { proc: now.proc, ..self.stored_at };
+        let stored_at = core::mem::replace(&mut self.stored_at, restored);
+        self.idle_clock = IdleClock::stopped_at(restored.live);
         changed |= self.fit_joins(now);
         for index in 0..self.streams.len() {
-            let cost = rearm(&mut self.streams[index], now.proc);
+            let cost = rearm(&mut self.streams[index], stored_at, now.proc);
             self.open_cost += cost;
             self.device_cost += self.streams[index].device_cost();
             // Nobody knows yet whether there is an uplink.
@@ -227,16 +232,19 @@ fn drop_passed_fences(stream: &mut Stream) {
 
 /// Emits the panes whose window is no longer defined, marked `partial`, and its deltas.
 fn drain_undefined(out: &mut Emit<'_>, old: &mut Stream, wanted: Option<&StreamSpec>) {
-    for slot in old.all_slots() {
+    let occupied: Vec<u32> = old.devices.occupied().collect();
+    for slot in occupied {
         let name = old.devices.id(slot);
         let watermark = old.watermark_of(slot);
         let mut panes = core::mem::take(&mut old.devices.get_mut(slot).panes);
         panes.retain_mut(|pane| {
             let window = usize::from(pane.window);
             let target = wanted.and_then(|wanted| window_target(&old.spec, window, wanted));
-            if target.is_none() && !pane.fired {
+            // Of those that have fired, what waits to be shown together.
+            if target.is_none() && (!pane.fired || pane.unseen) {
                 pane.partial = true;
-                emit_pane(out, &old.spec, &old.fields, name.as_str(), pane, PaneKind::OnTime, watermark);
+                let kind = if pane.fired { PaneKind::Late } else { PaneKind::OnTime };
+                emit_pane(out, &old.spec, &old.fields, name.as_str(), pane, kind, watermark);
             }
             target.is_some()
         });
@@ -339,71 +347,6 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
     }
     old.fields = table.with_states_of(&old.fields);
     old.marker = marker;
-}
-
-/// Every deadline anew, from what was persisted. Returns the cost of its panes.
-fn rearm(stream: &mut Stream, now: ProcTime) -> usize {
-    let mut cost = stream.ordered.cost();
-    stream.open_panes = 0;
-    stream.common = Common::default();
-    for slot in stream.all_slots() {
-        if let Some(common) = &mut stream.devices.get_mut(slot).common {
-            **common = Common::default();
-        }
-    }
-    for slot in stream.all_slots() {
-        let windows = &stream.spec.windows;
-        let device = stream.devices.get(slot);
-        let panes = device.panes.iter().map(|pane| due_of(pane, &windows[usize::from(pane.window)]));
-        let due = panes.min().unwrap_or(EventTime::MAX);
-        let idle_at = device.idle_at;
-        stream.open_panes += device.panes.len();
-        let aggregates = |pane: &Pane| &windows[usize::from(pane.window)].aggregates;
-        cost += device.panes.iter().map(|pane| pane.cost(aggregates(pane))).sum::<usize>();
-        stream.set_due(slot, due);
-        stream.restore_member(slot);
-        if stream.spec.watermark.idle_timeout.is_none() {
-            stream.devices.get_mut(slot).idle_at = LiveTime::NEVER;
-        } else if idle_at != LiveTime::NEVER {
-            stream.arm_idle(slot, idle_at);
-        }
-        rearm_shows(stream, slot, now);
-    }
-    rearm_expiry(stream);
-    cost += rearm_deltas(stream, now);
-    stream.mark_committed();
-    cost
-}
-
-/// A deadline was read as what is left of it. What `early` is new for has none yet.
-fn rearm_shows(stream: &mut Stream, slot: u32, now: ProcTime) {
-    let mut next = ProcTime::NEVER;
-    for pane in &mut stream.devices.get_mut(slot).panes {
-        let every = stream.spec.windows[usize::from(pane.window)].early;
-        pane.show_at = match every {
-            _ if pane.show_at != ProcTime::NEVER => since_now(pane.show_at, now),
-            Some(every) if pane.unseen && !pane.fired => now + every,
-            Some(_) | None => ProcTime::NEVER,
-        };
-        next = next.min(pane.show_at);
-    }
-    stream.set_show(slot, next);
-}
-
-fn rearm_deltas(stream: &mut Stream, now: ProcTime) -> usize {
-    let mut cost = 0;
-    for ((_, window), burst) in &mut stream.backfill.bursts {
-        burst.quiet_at = since_now(burst.quiet_at, now);
-        burst.full_at = since_now(burst.full_at, now);
-        let aggregates = &stream.spec.windows[usize::from(*window)].aggregates;
-        cost += burst.deltas.iter().map(|delta| delta.cost(aggregates)).sum::<usize>();
-    }
-    stream.backfill.rearm();
-    cost
-}
-
-fn since_now(left: ProcTime, now: ProcTime) -> ProcTime {
-    now + left.since(ProcTime::default())
 }
 
 /// Fires what a watermark of a wider scope has passed already. Nothing else

@@ -13,7 +13,7 @@ use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
 use super::backfill::Backfill;
 use super::dedup::Dedup;
-use super::devices::{self, DeviceTable};
+use super::devices::{self, DeviceTable, SlotKind};
 use super::emit::{Emit, emit_late};
 use super::fence::Fences;
 use super::fields::FieldTable;
@@ -148,7 +148,7 @@ impl Stream {
     pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
         let newest = || match self.devices.find(device) {
             Some(slot) => self.devices.get(slot).newest(),
-            None => self.tombstones.newest(device),
+            None => self.tombstones.get(SlotKind::Device, device)?.newest,
         };
         source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)
     }
@@ -305,7 +305,8 @@ impl Stream {
     /// The end of a bounded input: every open window fires.
     pub(super) fn finish(&mut self, out: &mut Emit<'_>) {
         self.shared.raise(Watermark::END);
-        for slot in self.all_slots() {
+        let occupied: Vec<u32> = self.devices.occupied().collect();
+        for slot in occupied {
             let device = self.devices.get_mut(slot);
             device.watermark.raise(Watermark::END);
             device.floor.raise(Watermark::END);

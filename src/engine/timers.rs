@@ -24,6 +24,11 @@ impl LiveTime {
     /// Never: the deadline of an idle device.
     pub(super) const NEVER: LiveTime = LiveTime(u64::MAX);
 
+    /// Time from `earlier` to `self`.
+    pub(super) fn since(self, earlier: LiveTime) -> Span {
+        Span::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
     /// What is left until `self`.
     pub(super) fn remaining(self, now: LiveTime) -> Span {
         Span::from_millis(self.0.saturating_sub(now.0))
@@ -36,7 +41,8 @@ impl LiveTime {
     }
 }
 
-/// Both clocks that deadlines are kept in, at one moment.
+/// Both clocks that deadlines are kept in, at one moment. In stored state they count
+/// from the snapshot: a page says how long it came after what was stored before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clocks {
     /// Runs while silence means something.
@@ -53,6 +59,11 @@ pub(super) struct IdleClock {
 }
 
 impl IdleClock {
+    /// A clock that stands still.
+    pub(super) fn stopped_at(live: LiveTime) -> IdleClock {
+        IdleClock { live_before: live.0, running_since: None }
+    }
+
     /// Starts or stops the clock. Repeating the same state changes nothing.
     pub(super) fn set_running(&mut self, now: ProcTime, running: bool) {
         match (self.running_since, running) {

@@ -67,12 +67,12 @@ impl Tombstones {
         evicted
     }
 
-    /// How far the device or group had got, if it is one that is gone.
-    pub(super) fn watermark(&self, kind: SlotKind, name: &str) -> Option<Watermark> {
+    /// What is left of a device or group, if it is one that is gone.
+    pub(super) fn get(&self, kind: SlotKind, name: &str) -> Option<Tombstone> {
         if self.by_name.is_empty() {
             return None;
         }
-        self.by_name.get(&hashed(kind, name)).map(|(_, tombstone)| tombstone.watermark)
+        self.by_name.get(&hashed(kind, name)).map(|(_, tombstone)| *tombstone)
     }
 
     /// The device or group is back.
@@ -81,14 +81,6 @@ impl Tombstones {
             return None;
         }
         self.remove(hashed(kind, name))
-    }
-
-    /// The newest record of a device that is gone.
-    pub(super) fn newest(&self, device: &str) -> Option<EventTime> {
-        if self.by_name.is_empty() {
-            return None;
-        }
-        self.by_name.get(&hashed(SlotKind::Device, device))?.1.newest
     }
 
     /// Changes all of them, for another configuration. A snapshot has to follow.

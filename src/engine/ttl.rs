@@ -14,7 +14,7 @@
 //! A watermark that devices share does not move: only those that the device has
 //! for itself end. A group ends with the last of its devices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::limits::TOMBSTONES_MAX;
 use crate::model::time::Span;
@@ -24,7 +24,7 @@ use super::devices::{self, SlotKind};
 use super::emit::Emit;
 use super::join::Rise;
 use super::scope::Rules;
-use super::spec::{Scope, StreamSpec, WindowKind};
+use super::spec::{Scope, StreamSpec, WindowKind, WindowSpec};
 use super::stream::Stream;
 use super::timers::LiveTime;
 use super::tombstones::Tombstone;
@@ -35,7 +35,13 @@ impl Stream {
     #[inline]
     pub(super) fn arm_expiry(&mut self, slot: u32, live: LiveTime) {
         if let Some(ttl) = self.spec.state_ttl {
-            self.expire_at(slot, live.plus(ttl + Span::MILLI));
+            let at = live.plus(ttl + Span::MILLI);
+            self.expire_at(slot, at);
+            // The last of its devices may move away, and then nobody ends it.
+            if let Some(group) = self.devices.get(slot).group {
+                self.expire_at(group, at);
+                self.touch(group);
+            }
         }
     }
 
@@ -52,6 +58,10 @@ impl Stream {
         let mut expired = Vec::new();
         while let Some((entry, slot)) = self.expiry.pop_due(live) {
             let at = core::mem::replace(&mut self.devices.get_mut(slot).expires_at, LiveTime::NEVER);
+            if at == LiveTime::NEVER {
+                // Of a device or group that has ended since.
+                continue;
+            }
             if at > entry {
                 self.expire_at(slot, at);
             } else {
@@ -61,11 +71,13 @@ impl Stream {
         if expired.is_empty() {
             return;
         }
+        let is_device = |slot: &u32| self.devices.get(*slot).kind == SlotKind::Device;
+        let (expired, mut groups): (Vec<u32>, Vec<u32>) = expired.into_iter().partition(is_device);
         for slot in &expired {
             self.end(out, *slot);
         }
         self.turn_idle(out, &expired);
-        let mut groups: Vec<u32> = expired.iter().filter_map(|slot| self.devices.get(*slot).group).collect();
+        groups.extend(expired.iter().filter_map(|slot| self.devices.get(*slot).group));
         for slot in expired {
             self.bury(out.device_cost, slot);
             self.ledger.expired += 1;
@@ -170,11 +182,10 @@ impl Stream {
 /// Fits what is left of devices to the configuration of today: no watermark moves back,
 /// and no window is opened under an id that was used under another definition.
 pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
+    // Whatever their order.
     let windows = |spec: &StreamSpec| {
-        spec.windows
-            .iter()
-            .map(|window| (window.name.clone(), window.kind, window.lateness, window.late))
-            .collect::<Vec<_>>()
+        let window = |window: &WindowSpec| (window.name.clone(), (window.kind, window.lateness, window.late));
+        spec.windows.iter().map(window).collect::<BTreeMap<_, _>>()
     };
     let scopes = (old.spec.watermark.scope, wanted.watermark.scope);
     let redefined = windows(&old.spec) != windows(wanted);
@@ -194,10 +205,12 @@ pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
         }
         match scopes.1 {
             Scope::Device => _ = tombstone.watermark.raise(seen),
-            // What only this device has seen must not become what all have.
             Scope::Shared | Scope::Stream(_) | Scope::Group(_) => {
                 tombstone.floor.raise(seen);
-                tombstone.watermark = tombstone.watermark.min(tombstone.newest_plus(Span::ZERO));
+                // What only this device has seen must not become what all have.
+                if scopes.0 == Scope::Device {
+                    tombstone.watermark = tombstone.watermark.min(tombstone.newest_plus(Span::ZERO));
+                }
             }
         }
         if scopes.1 == Scope::Shared {
@@ -207,13 +220,13 @@ pub(super) fn fit_tombstones(old: &mut Stream, wanted: &StreamSpec) {
 }
 
 /// Deadlines anew, from what was persisted; a device without one has all of its time.
-pub(super) fn rearm_expiry(stream: &mut Stream) {
+pub(super) fn rearm_expiry(stream: &mut Stream, live: LiveTime) {
     for slot in stream.all_slots() {
         let device = stream.devices.get_mut(slot);
         let at = core::mem::replace(&mut device.expires_at, LiveTime::NEVER);
         match (stream.spec.state_ttl, device.kind) {
-            (Some(_), SlotKind::Device) if at != LiveTime::NEVER => stream.expire_at(slot, at),
-            (Some(_), SlotKind::Device) => stream.arm_expiry(slot, LiveTime::default()),
+            (Some(_), SlotKind::Device | SlotKind::Group) if at != LiveTime::NEVER => stream.expire_at(slot, at),
+            (Some(_), SlotKind::Device | SlotKind::Group) => stream.arm_expiry(slot, live),
             _ => {}
         }
     }

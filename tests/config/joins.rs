@@ -71,6 +71,17 @@ fn a_join_says_what_it_says() {
 }
 
 #[test]
+fn a_stream_of_an_interval_join_needs_no_other_way_out() {
+    let silent = "name = \"door\"\ntopic = \"door/{device}\"\ntime = { source = \"receive\" }\nrecords = \"off\"";
+    let streams =
+        format!("[gateway]\nid = \"gw\"\n[[streams]]\n{silent}\n[[streams]]\n{}", silent.replace("door", "motion"));
+    let join = "[[joins]]\nname = \"j\"\nleft = \"door\"\nright = \"motion\"\nafter = \"1s\"";
+    let check = |text: &str| check_for_replay(text, "t.toml").map_err(|refused| refused.problems.len());
+    assert_eq!(check(&format!("{streams}\n{join}")).map(|checked| checked.config.joins.len()), Ok(1));
+    assert_eq!(check(&streams).map(|_| ()), Err(2), "readings would go nowhere");
+}
+
+#[test]
 fn every_way_to_be_wrong_is_named_with_its_place_and_a_hint() {
     let two = |a: &str, b: &str| format!("name = \"j\"\nwindows = [\"{a}\", \"{b}\"]");
     let interval = |more: &str| format!("name = \"j\"\nleft = \"climate\"\nright = \"power\"\n{more}");

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
+use tidegate::engine::spec::PipelineSpec;
 use tidegate::engine::step::{Batch, BatchId};
 use tidegate::fleet::receiver::{Effect, Receiver};
 use tidegate::model::rng::Rng;
 
 use super::plan::{Plan, as_len};
+use super::promises::Promises;
 
 /// Where a sequence number counts: epoch and lane.
 type Lane = (u64, String);
@@ -32,6 +34,7 @@ pub(crate) struct Cloud {
     next_seq: BTreeMap<Lane, u64>,
     watermarks: BTreeMap<(String, String), i64>,
     revisions: BTreeMap<String, u64>,
+    promises: Promises,
     /// Panes by kind, each once.
     pub kinds: BTreeMap<String, u64>,
     /// Numbers that gap records stand for.
@@ -40,7 +43,7 @@ pub(crate) struct Cloud {
 
 impl Cloud {
     pub(crate) fn new(plan: &Plan) -> Cloud {
-        Cloud {
+        let mut cloud = Cloud {
             receiver: Receiver::new(),
             connected: false,
             wire: VecDeque::new(),
@@ -52,9 +55,17 @@ impl Cloud {
             next_seq: BTreeMap::new(),
             watermarks: BTreeMap::new(),
             revisions: BTreeMap::new(),
+            promises: Promises::default(),
             kinds: BTreeMap::new(),
             gaps: BTreeMap::new(),
-        }
+        };
+        cloud.follow(&plan.spec);
+        cloud
+    }
+
+    /// The configuration is this one from now on.
+    pub(crate) fn follow(&mut self, spec: &PipelineSpec) {
+        self.promises.follow(spec);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -192,6 +203,7 @@ impl Cloud {
         match kind.as_str() {
             "pane" if is_new => self.check_pane(record),
             "join" if is_new => self.check_join(record),
+            "record" if is_new => self.promises.check_reading(record),
             _ => Ok(()),
         }
     }
@@ -216,9 +228,7 @@ impl Cloud {
     /// Results of one device come in order, whatever the lane.
     fn check_pane(&mut self, record: &Value) -> Result<(), String> {
         let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
-        if record["partial"] != false {
-            return Err("partial, although nothing was lost".to_owned());
-        }
+        self.promises.check_pane(record)?;
         let watermark = record["watermark_ms"].as_i64().unwrap_or(i64::MIN);
         let highest = self.watermarks.entry((text("stream"), text("key"))).or_insert(i64::MIN);
         if watermark < *highest {

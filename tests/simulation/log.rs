@@ -6,20 +6,20 @@
 //! shows whether it lied. When a silence was noticed is the engine's word here (its
 //! own tests hold it to the millisecond); what has to follow from it is not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use tidegate::engine::status::Status;
+use tidegate::engine::spec::PipelineSpec;
+use tidegate::engine::status::{LedgerStatus, Status};
 
 use super::devices::{Item, Message};
 use super::oracle::Oracle;
-use tidegate::engine::spec::PipelineSpec;
+use super::plan::line_of;
 
 /// One message that the driver took in.
 #[derive(Clone, Debug)]
 pub(crate) struct Take {
     pub message: Rc<Message>,
-    pub wall_ms: i64,
     /// Under which packet id of which of the broker's sessions.
     pub delivery: (u64, Option<u16>),
     /// It has been taken before under this id, and the broker says so.
@@ -31,16 +31,35 @@ pub(crate) struct Take {
 pub(crate) enum Entry {
     /// A message.
     Take(Take),
-    /// These devices of these streams fell idle, at one moment.
+    /// These devices of these streams fell idle, at one moment: by silence, or because
+    /// something said that they are off.
     Idle(Vec<(usize, String)>),
+    /// Something said that they are there. No counter says so; see [`Log::cut_to`].
+    Online(Vec<(usize, String)>),
+    /// Silent for `state_ttl`. True: they were not idle until then.
+    Gone(Vec<(usize, String, bool)>),
+    /// From here on the configuration is this one. No counter says so either, but it is
+    /// applied again by the next start if it did not survive.
+    Redefine(Rc<PipelineSpec>),
 }
 
-/// Per stream: records received, messages recognised as redelivered, times a device
-/// fell idle.
-pub(crate) type Totals = Vec<[u64; 3]>;
+/// When it happened, by the wall clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub wall_ms: i64,
+    pub entry: Entry,
+}
+
+/// Of a stream: records received, messages recognised as redelivered, times a device
+/// fell idle, devices that ended.
+type Counts = [u64; 4];
+
+/// By the numbers in the streams' names. Without an entry: nothing yet.
+pub(crate) type Totals = BTreeMap<usize, Counts>;
 
 pub(crate) struct Log {
-    entries: Vec<Entry>,
+    start: Rc<PipelineSpec>,
+    entries: Vec<Moment>,
     /// Totals before the entry of the same index, and one more at the end.
     totals: Vec<Totals>,
     /// Messages of which an acknowledgement was sent.
@@ -48,8 +67,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(streams: usize) -> Log {
-        Log { entries: Vec::new(), totals: vec![vec![[0; 3]; streams]], acked: BTreeSet::new() }
+    pub(crate) fn new(start: Rc<PipelineSpec>) -> Log {
+        Log { start, entries: Vec::new(), totals: vec![Totals::new()], acked: BTreeSet::new() }
     }
 
     /// A message sent anew in another session is another message to anyone who
@@ -58,12 +77,12 @@ impl Log {
         takes(&self.entries).any(|take| take.message.uid == uid && take.delivery == delivery)
     }
 
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, wall_ms: i64, entry: Entry) {
         let mut totals = self.totals.last().expect("never empty").clone();
         match &entry {
             Entry::Take(take) => {
-                if let Some(stream) = take.message.stream {
-                    let [received, redelivered, _] = &mut totals[stream];
+                if let Some(line) = take.message.line {
+                    let [received, redelivered, ..] = totals.entry(line).or_default();
                     if take.redelivery {
                         *redelivered += 1;
                     } else {
@@ -71,44 +90,68 @@ impl Log {
                     }
                 }
             }
-            Entry::Idle(devices) => devices.iter().for_each(|(stream, _)| totals[*stream][2] += 1),
+            Entry::Idle(devices) => devices.iter().for_each(|(line, _)| totals.entry(*line).or_default()[2] += 1),
+            Entry::Gone(devices) => {
+                for (line, _, was_active) in devices {
+                    let counts = totals.entry(*line).or_default();
+                    counts[2] += u64::from(*was_active);
+                    counts[3] += 1;
+                }
+            }
+            Entry::Online(_) | Entry::Redefine(_) => {}
         }
         self.totals.push(totals);
-        self.entries.push(entry);
+        self.entries.push(Moment { wall_ms, entry });
     }
 
     pub(crate) fn note_ack(&mut self, uid: u64) {
         self.acked.insert(uid);
     }
 
-    /// The counters are those of all takes so far.
-    pub(crate) fn check_totals(&self, status: &Status) -> Result<(), String> {
-        let expected = self.totals.last().expect("never empty");
-        let found = totals_of(status);
-        if found == *expected {
-            return Ok(());
-        }
-        Err(format!("received and redelivered and idled per stream: {found:?}, handed over: {expected:?}"))
+    /// The configuration has changed what is computed.
+    pub(crate) fn is_redefined(&self) -> bool {
+        self.entries.iter().any(|moment| matches!(moment.entry, Entry::Redefine(_)))
     }
 
-    /// After a restart: drops the entries that did not survive.
-    pub(crate) fn cut_to(&mut self, status: &Status) -> Result<usize, String> {
+    /// The counters are those of all takes so far.
+    pub(crate) fn check_totals(&self, status: &Status) -> Result<(), String> {
+        let (found, expected) = (totals_of(status), self.totals.last().expect("never empty"));
+        if are_those(&found, expected) {
+            return Ok(());
+        }
+        Err(format!("received and redelivered, idled and ended per stream: {found:?}, handed over: {expected:?}"))
+    }
+
+    /// After a restart: drops the entries that did not survive. `is_active`: a device is
+    /// known, and not idle.
+    pub(crate) fn cut_to(&mut self, status: &Status, is_active: impl Fn(usize, &str) -> bool) -> Result<usize, String> {
         let found = totals_of(status);
-        let Some(survived) = self.totals.iter().rposition(|totals| *totals == found) else {
+        let Some(mut survived) = self.totals.iter().rposition(|totals| are_those(&found, totals)) else {
             return Err(format!("the state after the restart is no prefix of what was taken in: {found:?}"));
         };
+        // A signal that a device is there has no counter. If it is lost, the device is idle.
+        let first =
+            survived - self.entries[..survived].iter().rev().take_while(|moment| has_no_counter(moment)).count();
+        let is_lost = |moment: &Moment| match &moment.entry {
+            Entry::Online(devices) => !devices.iter().all(|(line, device)| is_active(*line, device)),
+            Entry::Take(_) | Entry::Idle(_) | Entry::Gone(_) | Entry::Redefine(_) => false,
+        };
+        if let Some(lost) = self.entries[first..survived].iter().position(is_lost) {
+            survived = first + lost;
+        }
         let lost = self.entries.split_off(survived);
         self.totals.truncate(survived + 1);
         let kept: BTreeSet<u64> = takes(&self.entries).map(|take| take.message.uid).collect();
         let acked = |take: &&Take| self.acked.contains(&take.message.uid) && !kept.contains(&take.message.uid);
-        match takes(&lost).find(acked) {
+        match takes(&lost).filter(|take| take.message.line.is_some()).find(acked) {
             Some(take) => Err(format!("message {} was acknowledged and is lost", take.message.uid)),
             None => Ok(lost.len()),
         }
     }
 
-    pub(crate) fn oracle(&self, spec: &PipelineSpec) -> Result<Oracle, String> {
-        Oracle::new(spec, &self.entries)
+    /// What the end has to be, when it is `end_wall`.
+    pub(crate) fn oracle(&self, end_wall: i64) -> Result<Oracle, String> {
+        Oracle::new(&self.start, &self.entries, end_wall)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -116,19 +159,25 @@ impl Log {
     }
 }
 
-fn takes(entries: &[Entry]) -> impl Iterator<Item = &Take> {
-    entries.iter().filter_map(|entry| match entry {
+fn has_no_counter(moment: &Moment) -> bool {
+    matches!(moment.entry, Entry::Online(_) | Entry::Redefine(_))
+}
+
+fn takes(entries: &[Moment]) -> impl Iterator<Item = &Take> {
+    entries.iter().filter_map(|moment| match &moment.entry {
         Entry::Take(take) => Some(take),
-        Entry::Idle(_) => None,
+        Entry::Idle(_) | Entry::Online(_) | Entry::Gone(_) | Entry::Redefine(_) => None,
     })
 }
 
+/// Of the streams that there are.
 fn totals_of(status: &Status) -> Totals {
-    status
-        .streams
-        .iter()
-        .map(|stream| [stream.ledger.received, stream.ledger.redelivered, stream.ledger.idled])
-        .collect()
+    let of = |ledger: &LedgerStatus| [ledger.received, ledger.redelivered, ledger.idled, ledger.expired];
+    status.streams.iter().map(|stream| (line_of(&stream.name), of(&stream.ledger))).collect()
+}
+
+fn are_those(found: &Totals, totals: &Totals) -> bool {
+    found.iter().all(|(line, counts)| totals.get(line).copied().unwrap_or_default() == *counts)
 }
 
 /// What a payload adds to `received`.

@@ -21,7 +21,7 @@ mod log;
 mod oracle;
 mod plan;
 mod process;
-mod sessions;
+mod promises;
 mod world;
 
 use std::collections::BTreeMap;

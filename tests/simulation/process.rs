@@ -1,14 +1,15 @@
 //! The agent's process: the production driver on the disk, started, run, stopped
 //! and killed. What the shell would do with an effect is done here.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 
 use tidegate::engine::Canary;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::status::Status;
-use tidegate::engine::step::{DeliveryTag, Effect, Event, Message};
+use tidegate::engine::step::{Availability, DeliveryTag, Effect, Event, Message};
 use tidegate::model::rng::Rng;
 use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
@@ -17,7 +18,7 @@ use super::cloud::Cloud;
 use super::devices::Fleet;
 use super::disk::Disk;
 use super::log::{Entry, Log, Take};
-use super::plan::{Plan, as_ms, pick};
+use super::plan::{Plan, as_len, as_ms, line_of, pick};
 
 /// Lines of the trace that a failure shows.
 const TRACE_LINES: usize = 30;
@@ -36,8 +37,12 @@ pub(crate) struct World {
     pub cloud: Cloud,
     pub log: Log,
     pub resumed: bool,
-    /// Devices that have been seen to be idle.
-    idle: BTreeSet<(usize, String)>,
+    /// Devices that are known, and whether they are idle, as they were last seen.
+    known: BTreeMap<(usize, String), bool>,
+    /// The change of the configuration that the log ends with is durable.
+    is_settled: bool,
+    /// Signals about devices that no stream knew, in this process.
+    unknown: u64,
     wall_ms: i64,
     proc_ms: u64,
     connection: u32,
@@ -62,17 +67,20 @@ impl World {
         let disk = Disk::new(seed);
         let now = now_at(0, plan.start_wall_ms);
         let driver = open(&plan, &disk, now)?;
+        let mut rng = Rng::fork(seed, 2);
         let mut world = World {
-            rng: Rng::fork(seed, 2),
+            fleet: Fleet::new(&plan, &mut rng),
+            rng,
             canary,
             driver,
             disk,
-            fleet: Fleet::new(&plan),
             broker: Broker::new(&plan),
             cloud: Cloud::new(&plan),
-            log: Log::new(plan.spec.streams.len()),
+            log: Log::new(Rc::new(plan.spec.clone())),
             resumed: false,
-            idle: BTreeSet::new(),
+            known: BTreeMap::new(),
+            is_settled: true,
+            unknown: 0,
             wall_ms: plan.start_wall_ms,
             proc_ms: 0,
             connection: 0,
@@ -87,6 +95,9 @@ impl World {
             },
             plan,
         };
+        if verbose {
+            println!("{:#?}", world.plan.spec);
+        }
         if let Some(canary) = canary {
             world.driver.set_canary(canary);
         }
@@ -110,24 +121,84 @@ impl World {
         self.driver.status(self.now())
     }
 
+    /// What the engine says of every device now.
+    fn look(&self) -> BTreeMap<(usize, String), bool> {
+        let engine = self.driver.engine();
+        let places: BTreeMap<usize, usize> = self
+            .plan
+            .spec
+            .streams
+            .iter()
+            .enumerate()
+            .map(|(place, stream)| (line_of(stream.name.as_str()), place))
+            .collect();
+        let look = |(line, device): (usize, &str)| {
+            let status = engine.device(*places.get(&line)?, device)?;
+            Some(((line, device.to_owned()), status.is_idle))
+        };
+        self.fleet.devices().filter_map(look).collect()
+    }
+
     /// What time alone has brought, before anything else happens at this moment: a
     /// device that fell idle and speaks again would not be seen to have been idle.
     fn notice_silence(&mut self) {
         self.driver.handle(self.now(), Event::Tick);
-        let mut silent = Vec::new();
-        for (stream, device) in self.fleet.devices() {
-            let status = self.driver.engine().device(stream, device);
-            let is_idle = status.is_some_and(|status| status.is_idle);
-            if is_idle && self.idle.insert((stream, device.to_owned())) {
-                silent.push((stream, device.to_owned()));
-            } else if !is_idle {
-                self.idle.remove(&(stream, device.to_owned()));
+        let seen = self.look();
+        let (mut silent, mut gone) = (Vec::new(), Vec::new());
+        for (device, was_idle) in &self.known {
+            match seen.get(device) {
+                Some(true) if !was_idle => silent.push(device.clone()),
+                Some(_) => {}
+                None => gone.push((device.0, device.1.clone(), !was_idle)),
             }
         }
+        self.known = seen;
         if !silent.is_empty() {
             self.say(|| format!("idle: {silent:?}"));
-            self.log.push(Entry::Idle(silent));
+            self.log.push(self.wall_ms, Entry::Idle(silent));
         }
+        if !gone.is_empty() {
+            self.say(|| format!("ended: {gone:?}"));
+            self.trace.count("devices that ended", gone.len() as u64);
+            self.log.push(self.wall_ms, Entry::Gone(gone));
+        }
+    }
+
+    /// Something says that a device is there or not, or all of a stream or of all are.
+    pub(crate) fn signal(&mut self) -> Result<(), String> {
+        self.notice_silence();
+        let streams = self.plan.spec.streams.len() as u64;
+        let place = as_len(self.rng.below(streams));
+        let stream = (!self.rng.chance(3)).then_some(place);
+        let devices: Vec<String> = self.fleet.devices().map(|(_, device)| device.to_owned()).collect();
+        let device = (!self.rng.chance(4)).then(|| devices[as_len(self.rng.below(devices.len() as u64))].clone());
+        let device = if self.rng.chance(12) { Some("nobody".to_owned()) } else { device };
+        let online = self.rng.chance(2);
+        let line = stream.map(|place| line_of(self.plan.spec.streams[place].name.as_str()));
+        let meant = |known: &(usize, String)| {
+            line.is_none_or(|line| line == known.0) && device.as_ref().is_none_or(|device| *device == known.1)
+        };
+        let meant: Vec<_> = self.known.iter().filter(|(known, _)| meant(known)).collect();
+        self.unknown += u64::from(device.is_some() && meant.is_empty());
+        let fallen: Vec<_> = meant.iter().filter(|(_, idle)| !**idle).map(|(known, _)| (*known).clone()).collect();
+        let meant: Vec<_> = meant.into_iter().map(|(known, _)| known.clone()).collect();
+        self.say(|| format!("signal: {device:?} of {line:?}, online {online}: {meant:?}"));
+        self.trace.count(if online { "signals online" } else { "signals offline" }, 1);
+        let signal = Availability { stream, device: device.as_deref(), online };
+        self.driver.handle(self.now(), Event::Availability(signal));
+        self.known = self.look();
+        if let Some(other) = meant.iter().find(|device| self.known.get(*device) != Some(&!online)) {
+            return Err(format!("{other:?} is said to be online {online}, and is not"));
+        }
+        if online && !meant.is_empty() {
+            self.log.push(self.wall_ms, Entry::Online(meant));
+        } else if !online && !fallen.is_empty() {
+            self.log.push(self.wall_ms, Entry::Idle(fallen));
+        }
+        if self.status().unknown_devices != self.unknown {
+            return Err(format!("{} signals for unknown devices", self.unknown));
+        }
+        self.advance()
     }
 
     /// One input, and whatever it makes due.
@@ -145,13 +216,15 @@ impl World {
         let place = (self.broker.session(), delivery.packet);
         let redelivery = delivery.dup && self.resumed && self.log.was_taken(message.uid, place);
         self.say(|| {
-            format!("message {} as {:?}, dup {}, known {redelivery}", message.uid, delivery.packet, delivery.dup)
+            let text: String = String::from_utf8_lossy(&message.payload).chars().take(200).collect();
+            let (packet, dup) = (delivery.packet, delivery.dup);
+            format!("message {} as {packet:?}, dup {dup}, known {redelivery}: {} {text}", message.uid, message.topic)
         });
         if let Some(tag) = tag {
             self.tags.insert(tag, message.uid);
         }
-        let take = Take { message: message.clone(), wall_ms: self.wall_ms, delivery: place, redelivery };
-        self.log.push(Entry::Take(take));
+        let take = Take { message: message.clone(), delivery: place, redelivery };
+        self.log.push(self.wall_ms, Entry::Take(take));
         let event = Event::Message(Message {
             topic: &message.topic,
             payload: &message.payload,
@@ -160,13 +233,7 @@ impl World {
             tag,
         });
         self.driver.handle(self.now(), event);
-        self.forget_idle();
-    }
-
-    /// Those that a message has woken.
-    fn forget_idle(&mut self) {
-        let engine = self.driver.engine();
-        self.idle.retain(|(stream, device)| engine.device(*stream, device).is_some_and(|status| status.is_idle));
+        self.known = self.look();
     }
 
     /// Lets the driver do what is due, and carries its effects out.
@@ -228,7 +295,7 @@ impl World {
                 self.step(left);
                 return self.advance();
             };
-            let late = if self.rng.chance(8) { self.rng.below(30) } else { 0 };
+            let late = if self.plan.wakes_late && self.rng.chance(8) { self.rng.below(30) } else { 0 };
             self.step((due + late).min(left));
             self.advance()?;
         }
@@ -296,17 +363,30 @@ impl World {
 
     /// The process dies here, and another one starts on what survived.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
-        let clean = !self.disk.crashed() && self.driver.engine().is_committed() && !self.plan.has_deadlines();
+        let durable = !self.disk.crashed() && self.driver.engine().is_committed();
+        self.is_settled |= self.driver.storage_status().snapshots > 0;
+        // A start drops fences of windows that have expired since.
+        let clean = durable && !self.plan.has_deadlines() && !self.log.is_redefined();
         let before = clean.then(|| self.driver.engine().snapshot(self.now()));
         _ = self.broker.tear(&mut self.rng);
         self.cloud.tear(&mut self.rng)?;
         self.wall_ms += as_ms(pick(&mut self.rng, &[0, 1, 700, 20_000]));
         self.proc_ms = 0;
         self.tags.clear();
-        let reconfigured = self.plan.reconfigures && self.rng.chance(3);
-        if reconfigured {
+        let reordered = self.plan.reconfigures && self.rng.chance(3);
+        if reordered {
             self.say(|| "another order of fields and windows".to_owned());
             self.plan.reorder(&mut self.rng);
+        }
+        // What is not durable now may still be drained by what comes: then it would not be
+        // known what of it there was.
+        let redefined = self.plan.redefines && durable && self.is_settled;
+        let change = if redefined { self.plan.redefine(&mut self.rng) } else { None };
+        if let Some(change) = change {
+            self.say(|| format!("another configuration: {change}"));
+            self.trace.count(change, 1);
+            self.fleet.follow(&self.plan.spec, &mut self.rng);
+            self.cloud.follow(&self.plan.spec);
         }
         loop {
             self.disk.reopen();
@@ -319,14 +399,20 @@ impl World {
         if let Some(canary) = self.canary {
             self.driver.set_canary(canary);
         }
-        let lost = self.log.cut_to(&self.status())?;
-        self.idle = self.fleet.devices().map(|(stream, device)| (stream, device.to_owned())).collect();
-        self.forget_idle();
+        self.unknown = 0;
+        let known = self.look();
+        let is_active = |line: usize, device: &str| known.get(&(line, device.to_owned())) == Some(&false);
+        let lost = self.log.cut_to(&self.status(), is_active)?;
+        self.known = known;
+        if change.is_some() {
+            self.log.push(self.wall_ms, Entry::Redefine(Rc::new(self.plan.spec.clone())));
+            self.is_settled = false;
+        }
         self.trace.count("takes undone by a crash", lost as u64);
         self.trace.count("equal states after a crash", u64::from(before.is_some()));
         self.say(|| format!("started anew; {lost} messages were not durable yet"));
         match before {
-            Some(before) if !reconfigured && before != self.driver.engine().snapshot(self.now()) => {
+            Some(before) if !reordered && change.is_none() && before != self.driver.engine().snapshot(self.now()) => {
                 Err("all was durable, and the state after the restart is another".to_owned())
             }
             Some(_) | None => self.check_books(),

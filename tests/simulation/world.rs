@@ -58,6 +58,7 @@ impl World {
                 self.handle(Event::InputLive(live))
             }
             93 => self.handle(Event::Tick),
+            94 if self.plan.signals => self.signal(),
             _ => self.trouble(),
         }
     }
@@ -65,7 +66,7 @@ impl World {
     fn devices_send(&mut self) {
         for _ in 0..self.rng.between(1, 6) {
             let wall = self.wall_ms();
-            for message in self.fleet.messages(&mut self.rng, wall) {
+            for message in self.fleet.messages(&self.plan.spec, &mut self.rng, wall) {
                 let copy = message.keep.then(|| self.fleet.retained(&message));
                 self.broker.publish(message, copy);
             }
@@ -111,7 +112,7 @@ impl World {
                 self.say(|| "kill -9".to_owned());
                 self.restart()
             }
-            6 if faults.crashes => self.stop(),
+            6 if faults.crashes || self.plan.redefines => self.stop(),
             7 if faults.failed_writes => {
                 let operations = self.rng.between(1, 5);
                 let error = if self.rng.chance(2) { SlotError::Full } else { SlotError::Failed("a fault".into()) };
@@ -119,7 +120,7 @@ impl World {
                 self.disk.fail_at(operations, error);
                 Ok(())
             }
-            9 if self.rng.chance(4) => {
+            9 if self.plan.sets_clock && self.rng.chance(4) => {
                 let by = as_ms(self.rng.below(20_000)) - 10_000;
                 self.set_clock(by);
                 Ok(())
@@ -144,7 +145,7 @@ impl World {
         self.handle(Event::InputLive(true))?;
         self.pass(120_000)?;
         let wall = self.wall_ms();
-        for message in self.fleet.flush(&mut self.rng, wall) {
+        for message in self.fleet.flush(&self.plan.spec, &mut self.rng, wall) {
             self.broker.publish(message, None);
         }
         self.drain()?;

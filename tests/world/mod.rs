@@ -125,7 +125,7 @@ impl World {
         if more.is_some() {
             self.pages.clear();
             self.snapshot = self.driver.engine().snapshot(now);
-            self.driver.engine_mut().mark_committed();
+            self.driver.engine_mut().mark_committed(Some(now));
         }
         self.wake(now);
         self.rows(order)
@@ -195,7 +195,7 @@ impl World {
     }
 
     pub(crate) fn commit(&mut self) {
-        self.driver.engine_mut().mark_committed();
+        self.driver.engine_mut().mark_committed(None);
     }
 }
 

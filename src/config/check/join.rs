@@ -33,6 +33,18 @@ pub(super) fn check_all(
     (joins.len() == items.len()).then_some(joins)
 }
 
+/// Whether an interval join names the stream, read from the text: the joins are checked
+/// after the streams.
+pub(super) fn pairs(root: &Table<'_>, stream: &Table<'_>) -> bool {
+    let text = |value: &Value| if let Value::Text(text) = value { Some(text.clone()) } else { None };
+    let Some(name) = stream.get("name").and_then(|name| text(name.value)) else { return false };
+    let joins = root.get("joins").map(|joins| joins.value);
+    let Some(Value::List(joins)) = joins else { return false };
+    let sides = joins.iter().filter_map(|join| if let Value::Table(keys) = &join.value { Some(keys) } else { None });
+    let mut sides = sides.flatten().filter(|entry| matches!(entry.key.as_str(), "left" | "right"));
+    sides.any(|entry| text(&entry.node.value).as_ref() == Some(&name))
+}
+
 fn join(table: &Table<'_>, streams: Option<&[StreamSpec]>, report: &mut Report) -> Option<JoinSpec> {
     let join_name = table.parsed("name", "a string", report, name);
     let ttl = table.parsed("ttl", scalar::DURATION, report, |text| scalar::span(text, TTL));

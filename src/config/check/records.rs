@@ -7,8 +7,8 @@ use crate::model::limits::ORDERED_MAX;
 
 use super::table::Table;
 
-/// The records of `stream`.
-pub(super) fn check(stream: &Table<'_>, report: &mut Report) -> Option<Records> {
+/// The records of `stream`. `is_paired`: an interval join reads them.
+pub(super) fn check(stream: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Records> {
     let held_max = stream.integer("ordered_max", 1..=ORDERED_MAX, report);
     let windows = stream.get("windows");
     let windowless = windows.is_none_or(|windows| matches!(windows.value, Value::List(items) if items.is_empty()));
@@ -19,8 +19,8 @@ pub(super) fn check(stream: &Table<'_>, report: &mut Report) -> Option<Records> 
         None if windowless => Records::Arrival,
         None => Records::Off,
     };
-    if windowless && records == Records::Off {
-        let wrong = Wrong::new("without windows, readings would be acknowledged and go nowhere");
+    if windowless && records == Records::Off && !is_paired {
+        let wrong = Wrong::new("without windows or an interval join, readings would be acknowledged and go nowhere");
         report.problem(&stream.spot_of("records"), wrong.hint("\"arrival\", \"ordered\", or [[streams.windows]]"));
     }
     if stream.get("ordered_max").is_some() && !matches!(records, Records::Ordered { .. }) {

@@ -8,7 +8,7 @@ use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::dedup::{self, Around};
 use super::table::{Table, unique_names};
-use super::{fields, items, keys, name, records, scalar, time, watermark, window};
+use super::{fields, items, join, keys, name, records, scalar, time, watermark, window};
 
 /// All streams; `None` when one could not be built.
 pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
@@ -25,7 +25,7 @@ pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<Str
     unique_names(&tables, report);
     let mut streams: Vec<StreamSpec> = Vec::new();
     for table in &tables {
-        let Some(stream) = stream(table, report) else { continue };
+        let Some(stream) = stream(table, join::pairs(root, table), report) else { continue };
         if let Some(other) = streams.iter().find(|other| overlap(other.topic.filter(), stream.topic.filter())) {
             let wrong = Wrong::new(format!("some of these topics belong to the stream \"{}\" too", other.name));
             report.warn(&table.spot_of("topic"), wrong);
@@ -38,7 +38,8 @@ pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<Str
     (streams.len() == items.len()).then_some(streams)
 }
 
-fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
+/// `is_paired`: an interval join reads its records.
+fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<StreamSpec> {
     let stream_name = table.parsed("name", "a string", report, name);
     let topic = table.parsed("topic", "a string", report, |text| {
         TopicPattern::parse(text).map_err(|error| {
@@ -69,7 +70,7 @@ fn stream(table: &Table<'_>, report: &mut Report) -> Option<StreamSpec> {
     });
     let around = Around { fields: fields.as_ref().map(|(fields, _)| fields), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
-    let records = records::check(table, report);
+    let records = records::check(table, is_paired, report);
     let group = topic.as_ref().and_then(|topic| group(table, topic, report));
     let windows = window::check_all(table, watermark.as_ref(), report);
     check_group(table, watermark.as_ref(), windows.as_deref(), report);

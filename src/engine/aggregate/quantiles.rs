@@ -145,6 +145,13 @@ impl Sketch {
     fn quantile(&self, share: f64) -> f64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 ..= count")]
         let place = (share * (self.count - 1) as f64) as u64;
+        // A bucket stands for its middle; of both ends the value itself is known.
+        if place == 0 {
+            return self.min;
+        }
+        if place == self.count - 1 {
+            return self.max;
+        }
         let mut below = 0_u64;
         for bucket in &self.buckets {
             below = below.saturating_add(bucket.count);
@@ -299,6 +306,10 @@ mod tests {
         let spread = sketch([5.0, -3.0, 0.0, 8.0]);
         assert_eq!(spread.quantile(0.0).to_bits(), (-3.0_f64).to_bits());
         assert_eq!(spread.quantile(0.4).to_bits(), 0.0_f64.to_bits());
+        // Neither is what its bucket stands for.
+        let uneven = sketch([-425.99, 21.37, 677.31]);
+        assert_eq!(uneven.quantile(0.0).to_bits(), (-425.99_f64).to_bits());
+        assert_eq!(uneven.quantile(1.0).to_bits(), 677.31_f64.to_bits());
     }
 
     #[test]

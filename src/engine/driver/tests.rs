@@ -226,3 +226,25 @@ fn a_snapshot_without_room_gives_up_old_results_rather_than_the_agent() {
     assert!(driver.engine().balances());
     assert_eq!(driver.engine().outbox().held(LaneKind::Alarm), 0, "read without damage");
 }
+
+#[test]
+fn silence_before_a_crash_counts_also_for_devices_that_later_pages_do_not_name() {
+    let mut pipeline = pipeline();
+    pipeline.commit.snapshot_interval = Span::from_secs(3_600);
+    pipeline.streams[0].watermark.idle_timeout = Some(Span::from_secs(60));
+    let mut driver = Driver::start(pipeline.clone(), memory_store(), at(0)).unwrap();
+    driver.handle(at(0), Event::InputLive(true));
+    take(&mut driver, 1_000, "s/quiet");
+    for second in 2..=50 {
+        take(&mut driver, second * 1_000, "s/busy");
+        driver.advance(at(second * 1_000 + 999), &mut |_| ());
+    }
+    assert!(driver.engine().is_committed());
+    let slots = driver.into_store();
+    let mut driver = Driver::start(pipeline, slots, at(0)).unwrap();
+    driver.handle(at(0), Event::InputLive(true));
+    // The last page was written at 50.999 or later; 61.001 is the deadline.
+    driver.handle(at(10_003), Event::Tick);
+    assert!(driver.engine().device(0, "quiet").unwrap().is_idle);
+    assert!(!driver.engine().device(0, "busy").unwrap().is_idle);
+}

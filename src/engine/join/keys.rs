@@ -16,12 +16,22 @@ impl Stream {
             KeySpec::Group => self.devices.find_group(key),
             KeySpec::Stream => self.devices.whole(),
         };
-        match (slot, self.spec.watermark.scope) {
-            (Some(slot), _) => self.watermark_of(slot),
-            (None, Scope::Shared | Scope::Stream(_)) => self.shared,
-            // One that was silent for `state_ttl` has got as far as it had.
-            (None, Scope::Device) => self.tombstones.watermark(SlotKind::Device, key).unwrap_or_default(),
-            (None, Scope::Group(_)) => self.tombstones.watermark(SlotKind::Group, key).unwrap_or_default(),
+        if let Some(slot) = slot {
+            return self.watermark_of(slot);
+        }
+        // One that was silent for `state_ttl` has got as far as it had.
+        let tombstone = match kind {
+            KeySpec::Device => self.tombstones.get(SlotKind::Device, key),
+            KeySpec::Group => self.tombstones.get(SlotKind::Group, key),
+            KeySpec::Stream => None,
+        };
+        let floor = tombstone.map_or(Watermark::NONE, |tombstone| tombstone.floor);
+        let own = tombstone.map_or(Watermark::NONE, |tombstone| tombstone.watermark);
+        match (self.spec.watermark.scope, kind) {
+            (Scope::Shared | Scope::Stream(_), _) => self.shared.max(floor),
+            (Scope::Device, _) | (Scope::Group(_), KeySpec::Group) => own,
+            // A device's tombstone knows what it has seen of its group's.
+            (Scope::Group(_), KeySpec::Device | KeySpec::Stream) => floor,
         }
     }
 
@@ -51,7 +61,7 @@ impl Stream {
         };
         match slot {
             Some(slot) => self.devices.get(slot).watermark,
-            None => self.tombstones.watermark(kind, scope).unwrap_or_default(),
+            None => self.tombstones.get(kind, scope).map(|tombstone| tombstone.watermark).unwrap_or_default(),
         }
     }
 }

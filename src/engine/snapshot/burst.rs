@@ -54,7 +54,7 @@ fn write_burst(
     }
 }
 
-pub(super) fn read_bursts(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+pub(super) fn read_bursts(reader: &mut Reader<'_>, stream: &mut Stream, written: ProcTime) -> Result<(), Damaged> {
     for _ in 0..reader.u64()? {
         let (slot, window) = (read_slot(reader, stream)?, reader.u8()?);
         let state = reader.u8()?;
@@ -65,11 +65,11 @@ pub(super) fn read_bursts(reader: &mut Reader<'_>, stream: &mut Stream) -> Resul
         if state == GONE {
             continue;
         }
-        let (quiet_at, full_at) = (read_left(reader)?, read_left(reader)?);
+        let (quiet_at, full_at) = (read_left(reader, written)?, read_left(reader, written)?);
         let burst = bursts.entry((slot, window)).or_insert_with(|| Burst::new(quiet_at, full_at));
         (burst.quiet_at, burst.full_at, burst.fresh) = (quiet_at, full_at, false);
         for _ in 0..reader.u64()? {
-            let delta = read_pane(reader, &stream.spec.windows, stream.fields.names().len())?;
+            let delta = read_pane(reader, &stream.spec.windows, stream.fields.names().len(), written)?;
             if delta.window != window {
                 return Err(Damaged);
             }

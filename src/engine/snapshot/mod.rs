@@ -5,8 +5,9 @@
 //!
 //! ```text
 //! snapshot: version | meta | redelivery | outbox | n × (definition | section) | fences?
-//! page:     version | meta | redelivery changes | outbox log | n × (0 | 1 section)
+//! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section)
 //!
+//! age:        time since what was stored before: while the input was live, and in all
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | late | aggregates)
 //! section:    new fields | new states | freed slots | given slots | tombstones | shared watermark | newest |
@@ -212,7 +213,8 @@ fn write_devices(
 }
 
 /// Applies a section to a stream that has the definition under which it was written.
-pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> Result<(), Damaged> {
+/// `written`: how long after the snapshot that was.
+pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, written: Clocks) -> Result<(), Damaged> {
     for _ in 0..reader.u64()? {
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
     }
@@ -248,9 +250,9 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, live: L
         }
     }
     for _ in 0..reader.u64()? {
-        read_device(reader, stream, live)?;
+        read_device(reader, stream, written)?;
     }
-    read_bursts(reader, stream)
+    read_bursts(reader, stream, written.proc)
 }
 
 fn read_given(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
@@ -270,7 +272,7 @@ fn read_slot(reader: &mut Reader<'_>, stream: &Stream) -> Result<u32, Damaged> {
     if (slot as usize) < stream.devices.len() { Ok(slot) } else { Err(Damaged) }
 }
 
-fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> Result<(), Damaged> {
+fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, written: Clocks) -> Result<(), Damaged> {
     let slot = read_slot(reader, stream)?;
     let watermark = Watermark::restore(reader.time()?);
     let newest = reader.time()?;
@@ -283,11 +285,11 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     let lateness = if flags & LATENESS == 0 { None } else { Some(Box::new(Histogram::read(reader)?)) };
     let expires_at = match flags & EXPIRES {
         0 => LiveTime::NEVER,
-        _ => live.plus(Span::from_millis(reader.u64()?)),
+        _ => written.live.plus(Span::from_millis(reader.u64()?)),
     };
     let idle_at = match reader.u64()? {
         0 => LiveTime::NEVER,
-        left => live.plus(Span::from_millis(left - 1)),
+        left => written.live.plus(Span::from_millis(left - 1)),
     };
     let windows = &stream.spec.windows;
     let device = stream.devices.get_mut(slot);
@@ -300,7 +302,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, live: LiveTime) -> 
     device.idle_at = idle_at;
     device.expires_at = expires_at;
     for _ in 0..reader.u64()? {
-        let pane = read_pane(reader, windows, stream.fields.names().len())?;
+        let pane = read_pane(reader, windows, stream.fields.names().len(), written.proc)?;
         match device.pane_position(pane.window, pane.start) {
             Ok(index) => device.panes[index] = pane,
             Err(index) => device.insert_pane(index, pane),

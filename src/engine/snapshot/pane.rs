@@ -44,13 +44,18 @@ pub(super) fn put_left(out: &mut Vec<u8>, at: ProcTime, now: ProcTime) {
     put_u64(out, if at == ProcTime::NEVER { 0 } else { at.since(now).as_millis().saturating_add(1) });
 }
 
-/// As if the process started now; `restore.rs` adds for how long it runs.
-pub(super) fn read_left(reader: &mut Reader<'_>) -> Result<ProcTime, Damaged> {
-    Ok(reader.u64()?.checked_sub(1).map_or(ProcTime::NEVER, ProcTime::from_millis))
+/// In time since the snapshot, like `written`; `restore.rs` makes it that of the process.
+pub(super) fn read_left(reader: &mut Reader<'_>, written: ProcTime) -> Result<ProcTime, Damaged> {
+    Ok(reader.u64()?.checked_sub(1).map_or(ProcTime::NEVER, |left| written + Span::from_millis(left)))
 }
 
-/// Reads a pane of one of `windows`.
-pub(super) fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields: usize) -> Result<Pane, Damaged> {
+/// Reads a pane of one of `windows`, as it was `written` after the snapshot.
+pub(super) fn read_pane(
+    reader: &mut Reader<'_>,
+    windows: &[WindowSpec],
+    fields: usize,
+    written: ProcTime,
+) -> Result<Pane, Damaged> {
     let window = reader.u8()?;
     let aggregates = &windows.get(usize::from(window)).ok_or(Damaged)?.aggregates;
     let start = EventTime::from_millis(reader.i64()?);
@@ -65,7 +70,7 @@ pub(super) fn read_pane(reader: &mut Reader<'_>, windows: &[WindowSpec], fields:
     pane.unseen = flags & PANE_UNSEEN != 0;
     pane.partial = flags & PANE_PARTIAL != 0;
     pane.receive_time = flags & PANE_RECEIVE_TIME != 0;
-    pane.show_at = read_left(reader)?;
+    pane.show_at = read_left(reader, written)?;
     for _ in 0..reader.u64()? {
         pane.replace(EventTime::from_millis(reader.i64()?));
     }

@@ -105,7 +105,7 @@ impl Load {
         let now = now(self.millis);
         let step = self.engine.step(now, std::mem::take(&mut self.page));
         self.page = step.writes;
-        self.engine.mark_committed();
+        self.engine.mark_committed(Some(now));
         while let Some(batch) = self.engine.next_batch() {
             self.engine.handle(now, Event::UplinkAcked(batch.id));
         }

@@ -43,7 +43,7 @@ impl IntervalJoin {
         }
     }
 
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, written: LiveTime) -> Result<(), Damaged> {
         for books in &mut self.books {
             *books = IntervalSideLedger::read(reader)?;
         }
@@ -59,7 +59,7 @@ impl IntervalJoin {
             let receive = flags & RECORD_RECEIVE_TIME != 0;
             let source = if receive { TimeSource::Receive } else { TimeSource::Device };
             let until = EventTime::from_millis(reader.i64()?);
-            let deadline = read_left(reader)?;
+            let deadline = read_left(reader, written)?;
             let values = reader.bytes()?;
             check_values(values)?;
             let values = Box::from(values);

@@ -61,7 +61,7 @@ impl Joins {
             // Room is made when the configuration of today is known.
             joins.add(&spec, streams, usize::MAX).ok_or(Damaged)?;
             joins.specs.push(spec);
-            joins.list.last_mut().ok_or(Damaged)?.read(reader)?;
+            joins.list.last_mut().ok_or(Damaged)?.read(reader, LiveTime::default())?;
         }
         Ok(joins)
     }
@@ -75,10 +75,14 @@ impl Joins {
         }
     }
 
-    pub(in crate::engine) fn apply_changes(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+    pub(in crate::engine) fn apply_changes(
+        &mut self,
+        reader: &mut Reader<'_>,
+        written: LiveTime,
+    ) -> Result<(), Damaged> {
         for join in &mut self.list {
             if reader.u8()? == 1 {
-                join.read(reader)?;
+                join.read(reader, written)?;
             }
         }
         Ok(())
@@ -126,7 +130,7 @@ impl Engine {
         let old = core::mem::replace(&mut self.joins, joins);
         let mut scene = Scene {
             now,
-            live: LiveTime::default(),
+            live: self.idle_clock.read(now.proc),
             outbox: &mut self.outbox,
             uplink_up: false,
             streams: &self.streams,
@@ -152,10 +156,10 @@ impl Join {
         }
     }
 
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+    fn read(&mut self, reader: &mut Reader<'_>, written: LiveTime) -> Result<(), Damaged> {
         match self {
-            Join::Window(join) => join.read(reader),
-            Join::Interval(join) => join.read(reader),
+            Join::Window(join) => join.read(reader, written),
+            Join::Interval(join) => join.read(reader, written),
         }
     }
 }
@@ -219,6 +223,6 @@ fn put_left(out: &mut Vec<u8>, deadline: LiveTime, live: LiveTime) {
     put_u64(out, deadline.remaining(live).as_millis());
 }
 
-fn read_left(reader: &mut Reader<'_>) -> Result<LiveTime, Damaged> {
-    Ok(LiveTime::default().plus(Span::from_millis(reader.u64()?)))
+fn read_left(reader: &mut Reader<'_>, written: LiveTime) -> Result<LiveTime, Damaged> {
+    Ok(written.plus(Span::from_millis(reader.u64()?)))
 }

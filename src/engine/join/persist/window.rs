@@ -51,7 +51,7 @@ impl WindowJoin {
         }
     }
 
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, written: LiveTime) -> Result<(), Damaged> {
         self.books = WindowJoinLedger::read(reader)?;
         self.fences.floor = reader.time()?;
         self.first_revision = reader.uint()?;
@@ -68,7 +68,7 @@ impl WindowJoin {
             };
         }
         for _ in 0..reader.u64()? {
-            let (id, cell) = read_cell(reader, self.sides.len())?;
+            let (id, cell) = read_cell(reader, self.sides.len(), written)?;
             self.insert(id, cell);
         }
         Ok(())
@@ -117,11 +117,11 @@ fn write_cell(out: &mut Vec<u8>, id: &CellId, cell: &Cell, live: LiveTime) {
     }
 }
 
-fn read_cell(reader: &mut Reader<'_>, sides: usize) -> Result<(CellId, Cell), Damaged> {
+fn read_cell(reader: &mut Reader<'_>, sides: usize, written: LiveTime) -> Result<(CellId, Cell), Damaged> {
     let id = read_cell_id(reader)?;
     let end = id.start + Span::from_millis(reader.u64()?);
     let flags = reader.u8()?;
-    let (revision, deadline) = (reader.uint()?, read_left(reader)?);
+    let (revision, deadline) = (reader.uint()?, read_left(reader, written)?);
     let mut panes = Vec::with_capacity(sides);
     for _ in 0..sides {
         panes.push(match reader.u8()? {

@@ -2,39 +2,55 @@
 //! compared with each record.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use super::oracle::{Cell, Key};
+use tidegate::engine::spec::WindowSpec;
+
+use super::cell::{Cell, Key};
 
 #[derive(Default)]
 pub(crate) struct Sessions {
-    /// By stream, window and device (time 0): start and content.
+    /// By stream, window and key (time 0): start and content.
     live: BTreeMap<Key, Vec<(i64, Cell)>>,
     ended: Vec<(Key, Cell)>,
 }
 
 /// What sessions of one window definition are like.
 #[derive(Clone, Copy)]
-pub(crate) struct Rules {
+pub(crate) struct Rules<'a> {
+    pub spec: &'a Rc<WindowSpec>,
     pub gap: i64,
     pub max_length: Option<i64>,
-    pub lateness: i64,
     pub watermark: Option<i64>,
 }
 
+/// What a record that belongs to one finds.
+pub(crate) enum Found<'a> {
+    /// The session, once all that it connects are one.
+    Session(&'a mut Cell),
+    /// It would be one of its own, with these bounds.
+    None {
+        start: i64,
+        end: i64,
+    },
+    Expired,
+}
+
 impl Sessions {
-    /// The session that a record at `at` belongs to, once all that it connects are one.
-    /// `None`: that one has expired.
-    pub(crate) fn touch(&mut self, key: &Key, at: i64, rules: Rules) -> Option<&mut Cell> {
-        let expired = |end: i64| rules.watermark.is_some_and(|watermark| watermark >= end - 1 + rules.lateness);
+    /// The session that a record at `at` belongs to.
+    pub(crate) fn touch(&mut self, key: &Key, at: i64, rules: Rules<'_>) -> Found<'_> {
+        let lateness = rules.spec.lateness.as_i64();
+        let expired = |end: i64| rules.watermark.is_some_and(|watermark| watermark >= end - 1 + lateness);
+        self.end_expired(key, rules.watermark);
         let live = self.live.entry(key.clone()).or_default();
-        let (gone, live_on): (Vec<_>, Vec<_>) = live.drain(..).partition(|(_, cell)| expired(cell.end));
-        self.ended.extend(gone.into_iter().map(|(_, cell)| (with_time(key, cell.opened), cell)));
-        *live = live_on;
         let (parts, start, end) = rules.parts(live, at);
         if expired(end) {
-            return None;
+            return Found::Expired;
         }
-        let mut merged = Cell { end, opened: at, ..Cell::default() };
+        if parts.is_empty() {
+            return Found::None { start, end };
+        }
+        let mut merged = Cell::new(rules.spec, at, end);
         let (touched, apart): (Vec<_>, Vec<_>) = live.drain(..).partition(|(start, _)| parts.contains(start));
         *live = apart;
         for (_, cell) in &touched {
@@ -43,6 +59,7 @@ impl Sessions {
         }
         for (_, cell) in touched {
             merged.receive_time |= cell.receive_time;
+            merged.inexact.extend(cell.inexact);
             merged.absorbed.extend(cell.absorbed);
             merged.absorbed.insert(cell.opened);
             for (name, values) in cell.fields {
@@ -51,7 +68,41 @@ impl Sessions {
         }
         merged.absorbed.remove(&merged.opened);
         live.push((start, merged));
-        live.last_mut().map(|(_, cell)| cell)
+        Found::Session(live.last_mut().map(|(_, cell)| cell).expect("it was just added"))
+    }
+
+    /// A session of its own.
+    pub(crate) fn open(&mut self, key: &Key, spec: &Rc<WindowSpec>, start: i64, end: i64) -> &mut Cell {
+        let live = self.live.entry(key.clone()).or_default();
+        live.push((start, Cell::new(spec, start, end)));
+        live.last_mut().map(|(_, cell)| cell).expect("it was just added")
+    }
+
+    /// Forgets those that are over, for new ones may touch them.
+    pub(crate) fn end_expired(&mut self, key: &Key, watermark: Option<i64>) {
+        let Some(live) = self.live.get_mut(key) else { return };
+        let (gone, live_on): (Vec<_>, Vec<_>) = live.drain(..).partition(|(_, cell)| cell.has_expired(watermark));
+        self.ended.extend(gone.into_iter().map(|(_, cell)| (with_time(key, cell.opened), cell)));
+        *live = live_on;
+    }
+
+    /// Those that live, by stream, window and key.
+    pub(crate) fn live_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Cell)> {
+        self.live.iter_mut().flat_map(|(key, live)| live.iter_mut().map(move |(_, cell)| (key, cell)))
+    }
+
+    /// Those of one stream, window and key.
+    pub(crate) fn live_of(&self, key: &Key) -> impl Iterator<Item = &Cell> {
+        self.live.get(key).into_iter().flatten().map(|(_, cell)| cell)
+    }
+
+    /// Nothing is added to what `which` says any more.
+    pub(crate) fn end_all(&mut self, which: impl Fn(&Key) -> bool) {
+        for (key, live) in &mut self.live {
+            if which(key) {
+                self.ended.extend(live.drain(..).map(|(_, cell)| (with_time(key, cell.opened), cell)));
+            }
+        }
     }
 
     /// All sessions there ever were, among the windows of other kinds.
@@ -76,7 +127,7 @@ impl Sessions {
     }
 }
 
-impl Rules {
+impl Rules<'_> {
     /// The starts of those that become one with a record at `at`, and the bounds of that.
     fn parts(self, live: &[(i64, Cell)], at: i64) -> (Vec<i64>, i64, i64) {
         let mut touched: Vec<(i64, i64)> = live.iter().map(|(start, cell)| (*start, cell.end)).collect();
