@@ -451,4 +451,21 @@ mod tests {
         assert_eq!((table.find("*"), table.find_group("*"), table.whole()), (Some(0), Some(1), Some(2)));
         assert_eq!((table.len(), table.device_count(), table.group_count()), (3, 1, 1));
     }
+
+    #[test]
+    fn the_device_that_followed_the_last_time_is_only_a_guess() {
+        let mut table = DeviceTable::default();
+        let name = |text: &str| DeviceId::new(text).expect("valid");
+        table.add_group(name("a"));
+        assert_eq!(table.find_next("a"), None, "a group is no device");
+        assert_eq!((table.add(&name("a")), table.add(&name("b"))), (1, 2));
+        for order in [["a", "b", "a", "b"], ["b", "b", "a", "a"]] {
+            for device in order {
+                assert_eq!(table.find_next(device), table.find(device), "{device}");
+            }
+        }
+        table.free(2);
+        assert_eq!((table.find_next("a"), table.find_next("b")), (Some(1), None));
+        assert_eq!((table.add(&name("c")), table.find_next("c"), table.find_next("b")), (2, Some(2), None));
+    }
 }

@@ -20,7 +20,6 @@ pub type Accumulators = SmallVec<[Accumulator; 4]>;
 /// In this order in memory: what every record touches is in a few lines of the cache.
 #[repr(C)]
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts; as bytes they cost nothing")]
 pub struct Pane {
     /// Which of the stream's windows.
     pub window: u8,
