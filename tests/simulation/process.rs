@@ -22,8 +22,9 @@ use super::plan::{Plan, as_ms, pick};
 
 /// Lines of the trace that a failure shows.
 const TRACE_LINES: usize = 30;
-/// Bytes that the outbox may hold beyond its bound: a newest row per lane, gaps.
-const OUTBOX_SLACK: usize = 5 * 512 + 2_048;
+/// Bytes that the outbox may hold beyond its bound: a newest row per lane (with some
+/// hundred buckets of sketches), gaps.
+const OUTBOX_SLACK: usize = 5 * 4_096 + 2_048;
 
 /// Everything there is.
 pub(crate) struct World {

@@ -159,7 +159,8 @@ impl Fleet {
             device.kept.push(wall + clock - wall.rem_euclid(self.grain_ms));
             return Vec::new();
         }
-        if rng.chance(80) {
+        // Not with `state_ttl`: when a group ends that all have left, no counter says.
+        if rng.chance(80) && stream.state_ttl.is_none() {
             device.site = SITES[as_len(rng.below(3))];
         }
         if !device.kept.is_empty() {

@@ -53,6 +53,7 @@ impl Order {
         }
         self.arrivals += 1;
         self.waiting.push(Waiting { scope: scope.to_owned(), at, arrival: self.arrivals, row });
+        self.books.open = self.waiting.len() as u64;
         while self.waiting.len() > held_max {
             let lowest = self.waiting.iter().min_by_key(|waiting| (waiting.at, waiting.arrival)).expect("one at least");
             let arrival = lowest.arrival;

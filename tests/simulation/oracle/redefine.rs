@@ -1,6 +1,5 @@
 //! Another configuration: what goes on, what stays as it is, what stays shut.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tidegate::engine::aggregate::Kind;
@@ -80,9 +79,9 @@ impl Oracle {
     fn end_window(&mut self, name: &str, window: &WindowSpec) {
         let state = self.streams.get_mut(name).expect("it is there");
         let of_window = |key: &Key| key.0 == name && key.1 == window.name.as_str();
-        let watermarks: BTreeMap<String, Option<i64>> = watermarks(state, window);
+        let (spec, marks) = (Rc::clone(&state.spec), state.marks.clone());
         let passed = |key: &Key, cell: &Cell| {
-            let watermark = watermarks.get(&key.2).copied().flatten();
+            let watermark = marks.of(&spec, &Owner::of(window.key, &key.2));
             watermark.is_some_and(|watermark| watermark >= cell.end - 1)
         };
         for (key, cell) in state.sessions.live_mut().filter(|(key, _)| of_window(key)) {
@@ -100,12 +99,12 @@ impl Oracle {
         let today = Rc::new(today.clone());
         let state = self.streams.get_mut(name).expect("it is there");
         let of_window = |key: &Key| key.0 == name && key.1 == window.name.as_str();
-        let watermarks = watermarks(state, window);
+        let (spec, marks) = (Rc::clone(&state.spec), state.marks.clone());
         let (before, now) = (&window.aggregates.kinds, &today.aggregates.kinds);
         let in_one = |kind: &&Kind| before.contains(kind) != now.contains(kind);
         let changed: Vec<Kind> = Kind::ALL.iter().filter(in_one).copied().collect();
         let change = |key: &Key, cell: &mut Cell| {
-            let watermark = watermarks.get(&key.2).copied().flatten();
+            let watermark = marks.of(&spec, &Owner::of(window.key, &key.2));
             if !cell.undefined && !cell.has_expired(watermark) {
                 cell.spec = Rc::clone(&today);
                 cell.inexact.extend(&changed);
@@ -117,11 +116,4 @@ impl Oracle {
             cell.inexact.extend(&changed);
         }
     }
-}
-
-/// Of everything that has windows of that definition, by key.
-fn watermarks(state: &StreamState, window: &WindowSpec) -> BTreeMap<String, Option<i64>> {
-    let owners = state.owners();
-    let of_window = owners.iter().filter(|owner| Owner::of(window.key, owner.key()) == **owner);
-    of_window.map(|owner| (owner.key().to_owned(), state.marks.of(&state.spec, owner))).collect()
 }
