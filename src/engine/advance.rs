@@ -35,8 +35,8 @@ impl Stream {
     pub(super) fn advance(&mut self, slot: u32, at: EventTime, is_mark: bool) -> bool {
         let (strategy, scope) = (&self.spec.watermark.strategy, self.spec.watermark.scope);
         let device = self.devices.get_mut(slot);
-        let newest = device.newest;
-        device.newest = newest.max(Some(at));
+        let newest = device.newest();
+        device.saw(at);
         if device.idle {
             self.wake(slot);
         } else if let (Strategy::Bounded { disorder }, Scope::Device) = (strategy, scope) {

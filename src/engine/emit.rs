@@ -81,7 +81,7 @@ pub(super) fn emit_pane(
     let mergeable = spec.late.is_backfill() || kind == PaneKind::Delta;
     out.outbox.push(lane, |bytes| {
         let begin = bytes.len();
-        write_pane(bytes, &row, &shown.replaces, &spec.aggregates.kinds, shown.present.count_ones(), results);
+        write_pane(bytes, &row, shown.replaces(), &spec.aggregates.kinds, shown.present.count_ones(), results);
         write_accumulators(bytes, mergeable, shown.fields().map(|field| shown.field(field, width)));
         if let Some(taps) = &mut out.taps {
             taps.note_pane(shown.window, &row, &bytes[begin..]);

@@ -157,7 +157,7 @@ impl Stream {
             },
         };
         let device = self.devices.get_mut(owner);
-        device.newest = device.newest.max(Some(at));
+        device.saw(at);
         self.touch(owner);
         (owner, self.watermark_of(owner))
     }

@@ -180,7 +180,7 @@ fn set_fences(old: &mut Stream, wanted: &StreamSpec) {
         for slot in old.devices.occupied().collect::<Vec<_>>() {
             let until = match target {
                 // All that has records may have been reported.
-                None => old.devices.get(slot).newest,
+                None => old.devices.get(slot).newest(),
                 // It may open again, or results without its accumulators were published.
                 Some(today) if today.lateness > stored.lateness || backfills_anew(stored, today) => {
                     last_expired(old.watermark_of(slot), stored)

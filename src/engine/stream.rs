@@ -148,7 +148,7 @@ impl Stream {
     /// own, or one that is not newer than the device's newest record.
     pub(super) fn is_stale_state(&self, device: &str, at: EventTime, source: TimeSource) -> bool {
         let newest = || match self.devices.find(device) {
-            Some(slot) => self.devices.get(slot).newest,
+            Some(slot) => self.devices.get(slot).newest(),
             None => self.tombstones.get(SlotKind::Device, device)?.newest,
         };
         source == TimeSource::Receive || newest().is_some_and(|newest| at <= newest)

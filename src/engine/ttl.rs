@@ -148,7 +148,7 @@ impl Stream {
         let rules = Rules::of(&self.spec.watermark);
         let device = self.devices.get(slot);
         let (own, kind) = (device.watermark, device.kind);
-        let tombstone = Tombstone { watermark: own, floor: device.floor, newest: device.newest };
+        let tombstone = Tombstone { watermark: own, floor: device.floor, newest: device.newest() };
         if kind == SlotKind::Device
             && let Some(common) = self.common_mut(slot)
         {
@@ -175,7 +175,7 @@ impl Stream {
         let device = self.devices.get_mut(slot);
         device.watermark = tombstone.watermark;
         device.floor = tombstone.floor;
-        device.newest = tombstone.newest;
+        device.set_newest(tombstone.newest);
     }
 }
 

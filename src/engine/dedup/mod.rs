@@ -245,7 +245,7 @@ impl Stream {
                 if self.dedup.field.is_none() {
                     self.dedup.field = self.fields.find(field.as_str());
                 }
-                let newest = self.devices.get(slot).newest;
+                let newest = self.devices.get(slot).newest();
                 let age = match record.source {
                     TimeSource::Receive => Age::Unknown,
                     TimeSource::Device if newest.is_none_or(|newest| record.at > newest) => Age::Newer,

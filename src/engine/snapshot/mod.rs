@@ -187,7 +187,7 @@ fn write_devices(
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         put_u64(out, u64::from(slot));
         put_time(out, device.watermark.time());
-        put_time(out, device.newest);
+        put_time(out, device.newest());
         out.push(
             flag(device.idle, IDLE)
                 | flag(device.group.is_some(), GROUP)
@@ -301,7 +301,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, written: Clocks) ->
     let windows = &stream.spec.windows;
     let device = stream.devices.get_mut(slot);
     device.watermark = watermark;
-    device.newest = newest;
+    device.set_newest(newest);
     device.idle = flags & IDLE != 0;
     device.group = group;
     device.floor = Watermark::restore(floor);

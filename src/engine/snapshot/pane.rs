@@ -27,8 +27,8 @@ pub(super) fn write_pane(out: &mut Vec<u8>, pane: &Pane, width: usize, now: Proc
             | flag(pane.receive_time, PANE_RECEIVE_TIME),
     );
     put_left(out, pane.show_at, now);
-    put_u64(out, pane.replaces.len() as u64);
-    for start in &pane.replaces {
+    put_u64(out, pane.replaces().len() as u64);
+    for start in pane.replaces() {
         put_i64(out, start.as_millis());
     }
     put_u64(out, pane.present);
@@ -72,7 +72,7 @@ pub(super) fn read_pane(
     pane.receive_time = flags & PANE_RECEIVE_TIME != 0;
     pane.show_at = read_left(reader, written)?;
     for _ in 0..reader.u64()? {
-        pane.replaces.push(EventTime::from_millis(reader.i64()?));
+        pane.replace(EventTime::from_millis(reader.i64()?));
     }
     pane.present = reader.u64()?;
     for field in pane.fields() {

@@ -8,30 +8,37 @@ pub mod adaptive;
 
 use crate::model::time::{EventTime, Span};
 
-/// A watermark; none before the first record, which is lower than any time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Watermark(Option<EventTime>);
+/// A watermark; none before the first record, which is lower than any time. (The lowest
+/// time stands for it: half the bytes, of which there are a few for every device.)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Watermark(EventTime);
+
+impl Default for Watermark {
+    fn default() -> Watermark {
+        Watermark::NONE
+    }
+}
 
 impl Watermark {
     /// None: nothing has come yet.
-    pub const NONE: Watermark = Watermark(None);
+    pub const NONE: Watermark = Watermark(EventTime::MIN);
     /// "Nothing more will come", as at the end of a bounded input.
-    pub const END: Watermark = Watermark(Some(EventTime::MAX));
+    pub const END: Watermark = Watermark(EventTime::MAX);
 
     /// As it was persisted.
     pub(super) fn restore(time: Option<EventTime>) -> Watermark {
-        Watermark(time)
+        Watermark(time.unwrap_or(EventTime::MIN))
     }
 
     /// Behind a record at `at`, when older ones may come up to `wait` later.
     #[inline]
     pub(super) fn behind(at: EventTime, wait: Span) -> Watermark {
-        Watermark(Some(at - wait - Span::MILLI))
+        Watermark(at - wait - Span::MILLI)
     }
 
     /// The time, once there is one.
     pub fn time(self) -> Option<EventTime> {
-        self.0
+        (self != Watermark::NONE).then_some(self.0)
     }
 
     /// A record was processed. Returns true when the watermark rose.
@@ -54,13 +61,13 @@ impl Watermark {
     /// there may fire.
     #[inline]
     pub fn has_passed(self, end: EventTime) -> bool {
-        self.0.is_some_and(|time| time >= end - Span::MILLI)
+        self.time().is_some_and(|time| time >= end - Span::MILLI)
     }
 
     /// True once the window's state may go: `end - 1 + lateness` is reached.
     #[inline]
     pub fn has_expired(self, end: EventTime, lateness: Span) -> bool {
-        self.0.is_some_and(|time| time >= (end - Span::MILLI) + lateness)
+        self.time().is_some_and(|time| time >= (end - Span::MILLI) + lateness)
     }
 }
 
@@ -85,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_window_fires_one_millisecond_before_its_end_and_expires_after_its_lateness() {
-        let watermark = |millis| Watermark(Some(at(millis)));
+        let watermark = |millis| Watermark(at(millis));
         assert!(!watermark(998).has_passed(at(1_000)));
         assert!(watermark(999).has_passed(at(1_000)));
         assert!(!watermark(1_298).has_expired(at(1_000), Span::from_millis(300)));

@@ -16,24 +16,13 @@ pub type Accumulators = SmallVec<[Accumulator; 4]>;
 
 /// Running state of one window. Accumulators stand in one flat list, field by
 /// field, each with one accumulator per configured aggregate.
+///
+/// In this order in memory: what every record touches is in a few lines of the cache.
+#[repr(C)]
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts; as bytes they cost nothing")]
 pub struct Pane {
     /// Which of the stream's windows.
     pub window: u8,
-    /// First time of the window.
-    pub start: EventTime,
-    /// First time after it.
-    pub end: EventTime,
-    /// The time in its id: of a session, that of the record which opened it, however it
-    /// grows; otherwise the start.
-    pub opened: EventTime,
-    /// Records in it.
-    pub count: u64,
-    /// Records that the ledger still counts as `open`.
-    pub unsettled: u64,
-    /// The revision that the next emission has.
-    pub revision: u32,
     /// The watermark has fired it; it lives on for late records.
     pub fired: bool,
     /// Something was added since it was last emitted.
@@ -44,18 +33,31 @@ pub struct Pane {
     pub partial: bool,
     /// A record in it has no time of its own.
     pub receive_time: bool,
+    /// The revision that the next emission has.
+    pub revision: u32,
+    /// What the accumulators hold beside their fixed size.
+    held: u32,
+    /// First time of the window.
+    pub start: EventTime,
+    /// First time after it.
+    pub end: EventTime,
+    /// Records in it.
+    pub count: u64,
+    /// Records that the ledger still counts as `open`.
+    pub unsettled: u64,
     /// Bit `f`: field `f` has a value.
     pub present: u64,
     /// `field * aggregates + aggregate`.
     pub accumulators: Accumulators,
+    /// The time in its id: of a session, that of the record which opened it, however it
+    /// grows; otherwise the start.
+    pub opened: EventTime,
     /// When it is shown next, as an early pane or a coalesced update; `NEVER` without
     /// either.
     pub show_at: ProcTime,
-    /// What the accumulators hold beside their fixed size.
-    pub held: usize,
-    /// Ids of sessions that were published and are part of this one now: when they were
-    /// opened.
-    pub replaces: Vec<EventTime>,
+    /// See [`Pane::replaces`].
+    #[expect(clippy::box_collection, reason = "rare, and every other pane is smaller for it")]
+    replaces: Option<Box<Vec<EventTime>>>,
 }
 
 /// What a record may add to a pane.
@@ -91,7 +93,7 @@ impl Pane {
             accumulators: buffer,
             show_at: ProcTime::NEVER,
             held: 0,
-            replaces: Vec::new(),
+            replaces: None,
         }
     }
 
@@ -102,7 +104,7 @@ impl Pane {
 
     /// What this one takes of a snapshot, estimated.
     pub fn cost(&self, aggregates: &Aggregates) -> usize {
-        PANE_COST + self.present.count_ones() as usize * aggregates.field_cost() + self.held
+        PANE_COST + self.present.count_ones() as usize * aggregates.field_cost() + self.held as usize
     }
 
     /// What the record's fields that are new to it would add to that.
@@ -172,7 +174,7 @@ impl Pane {
             after += accumulator.held();
             room.bytes = (room.bytes + held).saturating_sub(accumulator.held());
         }
-        self.held = self.held + after - before;
+        self.held = bounded(self.held as usize + after - before);
     }
 
     #[inline]
@@ -184,7 +186,7 @@ impl Pane {
 
     /// Counts anew what the accumulators hold.
     pub fn recount(&mut self) {
-        self.held = self.accumulators.iter().map(Accumulator::held).sum();
+        self.held = bounded(self.accumulators.iter().map(Accumulator::held).sum());
     }
 
     #[inline]
@@ -231,10 +233,23 @@ impl Pane {
         if aggregates.grow() {
             self.recount();
         }
-        self.replaces.extend_from_slice(&other.replaces);
-        if other.revision > 0 {
-            self.replaces.push(other.opened);
+        for id in other.replaces() {
+            self.replace(*id);
         }
+        if other.revision > 0 {
+            self.replace(other.opened);
+        }
+    }
+
+    /// Ids of sessions that were published and are part of this one now: when they were
+    /// opened.
+    pub fn replaces(&self) -> &[EventTime] {
+        self.replaces.as_deref().map_or(&[], Vec::as_slice)
+    }
+
+    /// One more of those.
+    pub fn replace(&mut self, id: EventTime) {
+        self.replaces.get_or_insert_default().push(id);
     }
 
     /// The same records under other aggregates. One that was not computed before
@@ -287,4 +302,9 @@ impl Pane {
         let first = usize::from(field.0) * aggregates;
         &self.accumulators[first..first + aggregates]
     }
+}
+
+/// `limits::OPEN_COST_MAX` is far below.
+fn bounded(held: usize) -> u32 {
+    u32::try_from(held).unwrap_or(u32::MAX)
 }
