@@ -203,6 +203,20 @@ fn a_group_that_all_have_left_ends_when_nothing_comes_for_it() {
 }
 
 #[test]
+fn with_the_last_of_all_devices_ordered_output_lets_everything_go() {
+    let more = format!("{TTL}\nscope = \"stream\"\nrecords = \"ordered\"\non_idle = \"hold\"");
+    let rows = told_alike(&more, |world| {
+        let mut rows = world.reading(0, "a", 3_000, 1.0);
+        rows.extend(world.reading(0, "a", 2_000, 1.0));
+        assert_eq!(rows.len(), 0);
+        rows.extend(world.tick(20_001));
+        assert_eq!((world.status(0).records.unwrap().early, world.status(0).records.unwrap().open), (2, 0));
+        rows
+    });
+    assert_eq!(brief(&rows), ["live record a 2000 early", "live record a 3000 early"]);
+}
+
+#[test]
 fn what_ordered_output_holds_goes_out_in_order() {
     let rows = told_alike(&format!("{TTL}\nrecords = \"ordered\"\non_idle = \"hold\""), |world| {
         let mut rows = world.reading(0, "a", 3_000, 1.0);

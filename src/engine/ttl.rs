@@ -92,6 +92,10 @@ impl Stream {
             self.end(out, group);
             self.bury(out.device_cost, group);
         }
+        if self.devices.device_count() == 0 {
+            // Nobody is left who could move a watermark that devices share.
+            self.release_beyond(out, 0);
+        }
     }
 
     /// Finishes what a device or group has open.

@@ -78,3 +78,30 @@ fn other_windows_under_the_same_names_are_another_join() {
     let spec = parse(&format!("{streams}\n[[joins]]\nname = \"j\"\n{WINDOWS}\nmode = \"outer\"\n"));
     assert_eq!(brief(&world.restart_as(spec)), [json!([0, "timeout", 0, 1, null, ["b"]])]);
 }
+
+#[test]
+fn a_join_that_is_back_begins_with_the_next_window_and_uses_no_id_twice() {
+    for key in ["device", "stream"] {
+        let lines = "disorder = \"0s\"\nidle_timeout = \"off\"\nscope = \"shared\"";
+        let window = format!("key = \"{key}\"\nlateness = \"1h\"");
+        let streams = format!("{}{}", stream("a", lines, &window), stream("b", lines, &window));
+        let with = parse(&format!("{streams}\n[[joins]]\nname = \"j\"\n{WINDOWS}\nmode = \"outer\"\n"));
+        let mut world = World::new(with.clone());
+        for topic in ["a/d", "b/d"] {
+            world.reading(0, topic, 1_000, 1.0);
+            world.reading(0, topic, 12_000, 1.0);
+        }
+        assert_eq!(brief(&world.rows), [json!([0, "on_time", 0, 1, 1, []])], "{key}");
+        world.restart_as(parse(&streams));
+        world.restart_as(with);
+        assert_eq!(world.reading(0, "a/d", 2_000, 1.0).len(), 0, "{key}: its first row had revision 0");
+        for topic in ["a/d", "b/d"] {
+            world.reading(0, topic, 22_000, 1.0);
+        }
+        assert_eq!(world.rows.len(), 1, "{key}: of [10,20) it may not know all");
+        for topic in ["a/d", "b/d"] {
+            world.reading(0, topic, 33_000, 1.0);
+        }
+        assert_eq!(brief(&world.rows[1..]), [json!([20_000, "on_time", 0, 1, 1, []])], "{key}");
+    }
+}

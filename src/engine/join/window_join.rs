@@ -17,8 +17,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::engine::devices::SlotKind;
 use crate::engine::outbox::row::{self, JoinPane, JoinRow, Row, write_join};
 use crate::engine::spec::KeySpec;
+use crate::engine::stream::Stream;
 use crate::engine::timers::LiveTime;
 use crate::engine::watermark::Watermark;
 use crate::model::ids::Name;
@@ -102,6 +104,23 @@ impl WindowJoin {
             sides,
             touched: Vec::new(),
             bytes: 0,
+        }
+    }
+
+    /// A join that is new, or back, knows nothing of the windows that its streams have
+    /// begun, and may have used their ids: they stay shut.
+    pub(super) fn begin_after(&mut self, streams: &[Stream]) {
+        let kind = match self.key {
+            KeySpec::Device => SlotKind::Device,
+            KeySpec::Group => SlotKind::Group,
+            KeySpec::Stream => SlotKind::Stream,
+        };
+        for side in &self.sides {
+            for (_, name, device) in streams[side.stream].devices.slots() {
+                if let Some(newest) = device.newest().filter(|_| device.kind == kind) {
+                    self.fences.shut(&CellId { key: Arc::from(name), start: newest });
+                }
+            }
         }
     }
 

@@ -94,6 +94,13 @@ impl Joins {
     pub(in crate::engine) fn take_over(&mut self, mut old: Joins, scene: &mut Scene<'_>) -> bool {
         old.mark_committed();
         let changed = old.specs != self.specs || old.geometry != self.geometry;
+        for (spec, join) in self.specs.iter().zip(&mut self.list) {
+            if let Join::Window(join) = join
+                && old.specs.iter().all(|known| known.name != spec.name)
+            {
+                join.begin_after(scene.streams);
+            }
+        }
         for (place, join) in old.list.into_iter().enumerate() {
             let target = self.specs.iter().position(|spec| spec.name == old.specs[place].name);
             let same = target.is_some_and(|target| {
