@@ -106,7 +106,9 @@ fn every_line_of_a_trace_that_is_shown_is_one() {
     for block in blocks_like("json trace") {
         let mut replay = Replay::new(check_for_replay(&read(config), config).unwrap().config);
         for line in block.text.lines() {
-            replay.handle_line(line, &mut Vec::new()).unwrap_or_else(|error| panic!("{}: {line}: {error}", block.place));
+            replay
+                .handle_line(line, &mut Vec::new())
+                .unwrap_or_else(|error| panic!("{}: {line}: {error}", block.place));
         }
     }
 }
