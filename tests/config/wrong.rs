@@ -139,6 +139,11 @@ const WRONG: &[Case] = &[
         "dedup = { by = \"time_and_values\", horizon = 300 }\ndevices_max = 1000",
         &[("streams[0].dedup", "horizon = 261 is the largest that fits")],
     ),
+    (
+        "devices_max = 7",
+        "dedup = { sequence = \"temperature\", horizon = 512 }\ndevices_max = 50000",
+        &[("streams[0].dedup", "devices_max = 32768 at most, and a smaller `horizon`")],
+    ),
     ("on_idle = \"hold\"", "ordered_max = 10", &[("streams[0].ordered_max", "says nothing")]),
     (
         "on_idle = \"hold\"",

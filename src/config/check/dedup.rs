@@ -115,12 +115,16 @@ pub(super) fn check_total(streams: &[StreamSpec], tables: &[Table<'_>], report: 
 /// What to write instead when the others take `others` bytes.
 fn what_fits(stream: &StreamSpec, others: usize) -> String {
     let room = DEDUP_BYTES_MAX.saturating_sub(others);
-    let fits = |horizon: &usize| {
-        let spec = stream.dedup.as_ref().map(|dedup| DedupSpec { by: dedup.by.clone(), horizon: *horizon });
-        spec.is_some_and(|spec| spec.device_bytes() * stream.devices_max <= room)
+    let bytes = |horizon: usize| {
+        let spec = stream.dedup.as_ref().map(|dedup| DedupSpec { by: dedup.by.clone(), horizon });
+        spec.map_or(0, |spec| spec.device_bytes())
     };
+    let fits = |horizon: &usize| bytes(*horizon) * stream.devices_max <= room;
     match (1..=DEDUP_HORIZON_MAX).rev().find(fits) {
         Some(horizon) => format!("horizon = {horizon} is the largest that fits, or a smaller `devices_max`"),
-        None => "a smaller `devices_max`: not even horizon = 1 fits, or less for the other streams".to_owned(),
+        None => match room.checked_div(bytes(1)) {
+            Some(devices @ 1..) => format!("devices_max = {devices} at most, and a smaller `horizon`"),
+            Some(0) | None => "less for the other streams".to_owned(),
+        },
     }
 }
