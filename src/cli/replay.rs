@@ -104,6 +104,14 @@ fn report(args: &Args, replay: &Replay) {
     if open > 0 && !args.flush {
         eprintln!("{open} windows are still open at the end of the trace; --flush fires them");
     }
+    if status.unmatched > 0 {
+        eprintln!("{} lines have a topic that no stream wants", status.unmatched);
+    }
+    for stream in status.streams.iter().filter(|stream| stream.ledger.rejected > 0) {
+        let by_reason = stream.ledger.rejected_by.iter().map(|(reason, count)| format!("{count} {reason}"));
+        let reasons = by_reason.collect::<Vec<_>>().join(", ");
+        eprintln!("stream {}: {} records were rejected: {reasons}", stream.name, stream.ledger.rejected);
+    }
     if args.ledger {
         let document = serde_json::to_value(&status).expect("a status is plain data");
         eprintln!("{document:#}");

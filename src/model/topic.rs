@@ -64,6 +64,10 @@ impl TopicPattern {
         if pattern.is_empty() || pattern.len() > 1_024 || pattern.contains('\0') {
             return Err(TopicError("a topic has 1 to 1024 bytes and no NUL".into()));
         }
+        if pattern.starts_with("$share/") {
+            // The broker would deliver under the topic without the prefix, to one of the group.
+            return Err(TopicError("a shared subscription gives this agent a part of the messages only".into()));
+        }
         let mut parsed = TopicPattern { levels: Vec::new(), names: Vec::new(), filter: String::new() };
         let count = pattern.split('/').count();
         for (index, text) in pattern.split('/').enumerate() {
@@ -271,6 +275,7 @@ mod tests {
             ("a/{x...}/b", "last level"),
             ("a/{}/b", "letters"),
             ("a/b{x}", "whole level"),
+            ("$share/g/a/{x}", "shared subscription"),
             ("", "1 to 1024"),
         ] {
             let error = TopicPattern::parse(pattern).expect_err(pattern).to_string();

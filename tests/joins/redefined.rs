@@ -10,7 +10,7 @@ fn a_join_that_did_not_change_goes_on_beside_one_that_is_new() {
     world.reading(0, "a/d", 1_000, 1.0);
     world.reading(0, "a/d", 10_000, 1.0);
     world.reading(0, "b/d", 2_000, 1.0);
-    let more = format!("left = \"a\"\nright = \"b\"\n[[joins]]\nname = \"k\"\n{WINDOWS}");
+    let more = format!("left = \"a\"\nright = \"b\"\nafter = \"0s\"\n[[joins]]\nname = \"k\"\n{WINDOWS}");
     let mut spec = pipeline(&more);
     // The one of before stands second now, under its old name.
     spec.joins[0].name = "new".parse_name();

@@ -333,3 +333,31 @@ fn a_side_that_is_gone_has_got_as_far_as_its_windows() {
         assert_eq!(world.rows.len(), 1, "of the window after that nothing is known");
     }
 }
+
+#[test]
+fn looks_at_a_window_that_is_open_do_not_use_up_the_time_of_the_others() {
+    let shown = "disorder = \"0s\"\nidle_timeout = \"off\"";
+    let early = "early = \"1s\"";
+    let text = format!(
+        "{}{}\n[[joins]]\nname = \"j\"\n{WINDOWS}\nmode = \"outer\"\nttl = \"2s\"\n",
+        stream("a", shown, early),
+        stream("b", shown, early)
+    );
+    for restarts in [false, true] {
+        let mut world = if restarts { World::restarting(parse(&text)) } else { World::new(parse(&text)) };
+        for second in 0..10_u16 {
+            let (at, ts) = (u64::from(second) * 1_000, i64::from(second) * 1_000);
+            world.reading(at, "a/d", ts, 1.0);
+            world.reading(at + 1, "b/d", ts, 10.0);
+        }
+        assert_eq!(world.rows.len(), 0, "the window is open, however long it is beside the ttl");
+        world.reading(10_000, "a/d", 10_000, 1.0);
+        let rows = world.reading(11_000, "b/d", 10_000, 10.0);
+        assert_eq!(brief(&rows), [json!([0, "on_time", 0, 10, 100, []])], "restarts: {restarts}");
+        // And when one side has closed its window, the other is waited for as long as ttl says.
+        world.reading(20_000, "a/d", 20_000, 1.0);
+        world.tick(21_999);
+        assert_eq!(world.rows.len(), 1);
+        assert_eq!(brief(&world.tick(22_000))[0][1], "timeout");
+    }
+}

@@ -133,7 +133,11 @@ impl Log {
         let first =
             survived - self.entries[..survived].iter().rev().take_while(|moment| has_no_counter(moment)).count();
         let is_lost = |moment: &Moment| match &moment.entry {
-            Entry::Online(devices) => !devices.iter().all(|(line, device)| is_active(*line, device)),
+            // A stream that is gone was durable when it went.
+            Entry::Online(devices) => {
+                let mut judged = devices.iter().filter(|(line, _)| found.contains_key(line));
+                !judged.all(|(line, device)| is_active(*line, device))
+            }
             Entry::Take(_) | Entry::Idle(_) | Entry::Gone(_) | Entry::Redefine(_) => false,
         };
         if let Some(lost) = self.entries[first..survived].iter().position(is_lost) {

@@ -7,13 +7,13 @@ use crate::config::problem::{Report, Wrong, nearest};
 use crate::config::raw::Value;
 use crate::engine::spec::{JoinKind, JoinSpec, KeySpec, Scope, StreamSpec, WindowKind, WindowRef, WindowSpec};
 use crate::model::ids::Name;
-use crate::model::limits::{JOIN_SIDES_MAX, JOINS_MAX};
+use crate::model::limits::{JOIN_SIDES_MAX, JOINS_MAX, SPAN_MAX};
 use crate::model::time::Span;
 
 use super::table::{Item, Table, unique_names};
 use super::{items, keys, name, scalar};
 
-const TTL: core::ops::RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400);
+const TTL: core::ops::RangeInclusive<Span> = Span::from_secs(1)..=SPAN_MAX;
 const EXAMPLE: &str =
     "windows = [\"climate/1m\", \"power/1m\"], or left = \"door\", right = \"motion\", after = \"10s\"";
 
@@ -69,6 +69,18 @@ fn join(table: &Table<'_>, streams: Option<&[StreamSpec]>, report: &mut Report) 
         }
     };
     let (join_name, kind) = (join_name?, kind?);
+    if let (Some(ttl), JoinKind::Interval { lower_ms, upper_ms, .. }) = (ttl, &kind) {
+        let reach = Span::from_millis(lower_ms.unsigned_abs().max(upper_ms.unsigned_abs()));
+        if ttl <= reach {
+            let wrong =
+                Wrong::new(format!("must be above {}: a record waits so long for its partner", scalar::show(reach)));
+            let enough = scalar::show(reach + Span::from_secs(600));
+            report.problem(
+                &table.spot_of("ttl"),
+                wrong.hint(format!("\"{enough}\", or more by what clocks and links differ")),
+            );
+        }
+    }
     check_id(table, &join_name, &kind, streams.unwrap_or_default(), report);
     Some(JoinSpec { name: join_name, ttl: ttl?, kind })
 }
@@ -210,6 +222,10 @@ fn interval_join(table: &Table<'_>, streams: Option<&[StreamSpec]>, report: &mut
         None => Some(0),
     };
     let (after, before) = (bound("after", report), bound("before", report));
+    if table.get("after").is_none() && table.get("before").is_none() {
+        let wrong = Wrong::new("is missing, as is `before`: only records of the same millisecond would be pairs");
+        report.problem(&table.spot_of("after"), wrong.hint("after = \"10s\": up to 10 s later than the left one"));
+    }
     if let (Some(after), Some(before)) = (after, before)
         && after < before.saturating_neg()
     {

@@ -291,7 +291,7 @@ pub static JOIN: Section = Section {
         key("after", Derived("`0s`"), "how much later than a left record a right one may be; may be negative"),
         key("before", Derived("`0s`"), "how much earlier; may be negative"),
         key("key", Derived("`device`"), "of an interval join: records of the same `device`, or of the same `group`"),
-        key("ttl", Default("10m"), "longest wait for a side that does not come, 1s to 1d"),
+        key("ttl", Default("10m"), "longest wait for a side that does not come, 1s to 366d"),
     ],
 };
 

@@ -31,6 +31,8 @@ pub(super) struct Cell {
     pub settled: bool,
     /// When it goes although a watermark does not come.
     pub deadline: LiveTime,
+    /// A side has closed its window: the deadline stands.
+    pub closing: bool,
     pub wait: Option<Wait>,
     /// It has a new pane that was not looked at; true: one that is late.
     pub news: Option<bool>,

@@ -39,6 +39,7 @@ struct PaneNote {
     end: EventTime,
     count: u64,
     late: bool,
+    look: bool,
     key: Range<usize>,
     row: Range<usize>,
 }
@@ -74,6 +75,8 @@ pub(super) struct TappedPane<'t> {
     pub count: u64,
     /// A record behind the watermark has changed a window that had fired.
     pub late: bool,
+    /// The window is open yet: an early or an idle pane.
+    pub look: bool,
     /// As it was queued.
     pub row: &'t [u8],
 }
@@ -111,8 +114,9 @@ impl Taps {
         let key = append(&mut self.bytes, row.key.as_bytes());
         let stored = append(&mut self.bytes, stored);
         let late = matches!(row.pane, PaneKind::Late | PaneKind::Final);
+        let look = matches!(row.pane, PaneKind::Early | PaneKind::Idle);
         let (start, end, count) = (row.start, row.end, row.count);
-        self.panes.push(PaneNote { window, start, end, count, late, key, row: stored });
+        self.panes.push(PaneNote { window, start, end, count, late, look, key, row: stored });
     }
 
     /// A record was accepted, under these watermarks of its device and its group.
@@ -148,6 +152,7 @@ impl Taps {
             end: note.end,
             count: note.count,
             late: note.late,
+            look: note.look,
             row: &self.bytes[note.row.clone()],
         })
     }

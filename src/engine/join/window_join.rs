@@ -115,7 +115,7 @@ impl WindowJoin {
                 return;
             }
             let panes = vec![None; self.sides.len()];
-            let (revision, deadline) = (self.first_revision, scene.live.plus(self.ttl));
+            let (revision, deadline) = (self.first_revision, LiveTime::NEVER);
             let cell = Cell {
                 end: pane.end,
                 panes,
@@ -123,6 +123,7 @@ impl WindowJoin {
                 passed: false,
                 settled: false,
                 deadline,
+                closing: false,
                 wait: None,
                 news: None,
             };
@@ -131,6 +132,14 @@ impl WindowJoin {
             self.insert(id.clone(), cell);
         }
         let Some(cell) = self.cells.get_mut(&id) else { return };
+        if !cell.closing && !cell.passed {
+            // While all sides only show what they have so far, none of them is overdue.
+            let open = if pane.look { pane.start.lag_behind(pane.end) } else { Span::ZERO };
+            cell.closing = !pane.look;
+            self.deadlines.remove(&(cell.deadline, id.clone()));
+            cell.deadline = scene.live.plus(open + self.ttl);
+            self.deadlines.insert((cell.deadline, id.clone()));
+        }
         let before = cell.cost(&id);
         let known = cell.panes[side].replace(Box::from(pane.row));
         self.bytes = self.bytes + cell.cost(&id) - before;

@@ -1,7 +1,7 @@
 //! The configuration of another day.
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
-use tidegate::engine::spec::{FieldsSpec, FormatSpec, Records, StreamSpec, WindowKind};
+use tidegate::engine::spec::{FieldsSpec, FormatSpec, Records, Strategy, StreamSpec, WindowKind};
 use tidegate::model::rng::Rng;
 use tidegate::model::time::Span;
 
@@ -30,7 +30,8 @@ impl Plan {
     ///
     /// Joined streams stay as they are, and so do those with `state_ttl`: what a device
     /// that is gone may open again after such a change is more than one rule, and has its
-    /// own tests.
+    /// own tests. And so do those whose watermark follows the clock: how far it was when the
+    /// agent stopped is not in the log.
     pub(crate) fn redefine(&mut self, rng: &mut Rng) -> Option<&'static str> {
         if !self.spec.joins.is_empty() {
             return None;
@@ -39,14 +40,16 @@ impl Plan {
             0 if self.spec.streams.len() < 4 => {
                 let added = stream::stream(rng, self.next_line, true);
                 // What the plan says about all streams was decided without it.
-                let fits = !matches!(added.records, Records::Ordered { .. })
-                    && !matches!(added.watermark.strategy, tidegate::engine::spec::Strategy::Processing { .. });
+                let fits = !matches!(added.records, Records::Ordered { .. }) && !follows_clock(&added);
                 self.next_line += 1;
                 fits.then(|| self.spec.streams.push(added))?;
                 return Some("streams added");
             }
             1 if self.spec.streams.len() > 1 => {
                 let place = as_len(rng.below(self.spec.streams.len() as u64));
+                if follows_clock(&self.spec.streams[place]) {
+                    return None;
+                }
                 self.spec.streams.remove(place);
                 return Some("streams removed");
             }
@@ -55,8 +58,16 @@ impl Plan {
         let place = as_len(rng.below(self.spec.streams.len() as u64));
         let next_window = &mut self.next_window;
         let stream = &mut self.spec.streams[place];
-        if stream.state_ttl.is_some() { None } else { redefine_windows(stream, next_window, rng) }
+        if stream.state_ttl.is_some() || follows_clock(stream) {
+            None
+        } else {
+            redefine_windows(stream, next_window, rng)
+        }
     }
+}
+
+fn follows_clock(stream: &StreamSpec) -> bool {
+    matches!(stream.watermark.strategy, Strategy::Processing { .. })
 }
 
 fn redefine_windows(stream: &mut StreamSpec, next_window: &mut u64, rng: &mut Rng) -> Option<&'static str> {

@@ -15,6 +15,7 @@ use crate::model::time::{EventTime, Span};
 use super::{put_left, read_left};
 
 const CELL_PASSED: u8 = 1;
+const CELL_CLOSING: u8 = 4;
 const CELL_SETTLED: u8 = 2;
 
 impl WindowJoin {
@@ -103,7 +104,11 @@ fn read_cell_id(reader: &mut Reader<'_>) -> Result<CellId, Damaged> {
 fn write_cell(out: &mut Vec<u8>, id: &CellId, cell: &Cell, live: LiveTime) {
     write_cell_id(out, id);
     put_u64(out, id.start.lag_behind(cell.end).as_millis());
-    out.push((u8::from(cell.passed) * CELL_PASSED) | (u8::from(cell.settled) * CELL_SETTLED));
+    out.push(
+        (u8::from(cell.passed) * CELL_PASSED)
+            | (u8::from(cell.settled) * CELL_SETTLED)
+            | (u8::from(cell.closing) * CELL_CLOSING),
+    );
     put_u64(out, u64::from(cell.revision));
     put_left(out, cell.deadline, live);
     for pane in &cell.panes {
@@ -134,6 +139,7 @@ fn read_cell(reader: &mut Reader<'_>, sides: usize, written: LiveTime) -> Result
             _ => return Err(Damaged),
         });
     }
-    let (passed, settled) = (flags & CELL_PASSED != 0, flags & CELL_SETTLED != 0);
-    Ok((id, Cell { end, panes, revision, passed, settled, deadline, wait: None, news: None }))
+    let is_set = |flag: u8| flags & flag != 0;
+    let (passed, settled, closing) = (is_set(CELL_PASSED), is_set(CELL_SETTLED), is_set(CELL_CLOSING));
+    Ok((id, Cell { end, panes, revision, passed, settled, deadline, closing, wait: None, news: None }))
 }
