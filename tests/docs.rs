@@ -89,6 +89,30 @@ fn every_complete_configuration_passes_the_check() {
     }
 }
 
+/// Block `toml recipe`: complete with the head of its page, and no word of it is for nothing.
+#[test]
+fn every_recipe_passes_the_check_with_the_head_of_its_page() {
+    for recipe in blocks_like("toml recipe") {
+        let page = recipe.place.split(':').next().unwrap();
+        let head = blocks(page).into_iter().find(|block| block.info == "toml head").unwrap();
+        assert_checks(&recipe.place, &format!("{}{}", head.text, recipe.text));
+    }
+}
+
+/// Block `json trace`: every kind of line there is, for the configuration of the tour.
+#[test]
+fn every_line_of_a_trace_that_is_shown_is_one() {
+    let config = "docs/tour/tidegate.toml";
+    for block in blocks_like("json trace") {
+        let mut replay = Replay::new(check_for_replay(&read(config), config).unwrap().config);
+        for line in block.text.lines() {
+            replay
+                .handle_line(line, &mut Vec::new())
+                .unwrap_or_else(|error| panic!("{}: {line}: {error}", block.place));
+        }
+    }
+}
+
 #[test]
 fn the_readme_shows_the_configuration_of_its_tour() {
     let shown = blocks("README.md").into_iter().find(|block| block.info == "toml complete").unwrap();

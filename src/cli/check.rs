@@ -75,7 +75,7 @@ pub fn print(
         Err(refused) => {
             warnings(&refused.warnings, err)?;
             refused.problems.iter().try_for_each(|problem| writeln!(err, "error: {problem}"))?;
-            writeln!(err, "{file}: {} problems", refused.problems.len())
+            writeln!(err, "{file}: {}", refused.count())
         }
     }
 }
@@ -103,5 +103,7 @@ mod tests {
             "{err}"
         );
         assert!(err.ends_with("t.toml: 2 problems\n"), "{err}");
+        let (_, err) = printed(&good.replace("mqtt://a", "a"));
+        assert!(err.ends_with("t.toml: 1 problem\n"), "{err}");
     }
 }

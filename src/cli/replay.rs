@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(checked) => checked,
         Err(refused) => {
             refused.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-            anyhow::bail!("{file}: {} problems", refused.problems.len());
+            anyhow::bail!("{file}: {}", refused.count());
         }
     };
     checked.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));

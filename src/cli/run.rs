@@ -57,7 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             for problem in &refused.problems {
                 eprintln!("error: {problem}");
             }
-            eprintln!("{file}: {} problems", refused.problems.len());
+            eprintln!("{file}: {}", refused.count());
             Ok(ExitCode::from(EX_CONFIG))
         }
     }

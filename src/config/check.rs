@@ -64,6 +64,16 @@ pub struct Refused {
     pub warnings: Vec<Problem>,
 }
 
+impl Refused {
+    /// How many problems, as `1 problem` or `4 problems`.
+    pub fn count(&self) -> String {
+        match self.problems.len() {
+            1 => "1 problem".to_owned(),
+            several => format!("{several} problems"),
+        }
+    }
+}
+
 /// What a document is to be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {

@@ -259,6 +259,42 @@ fn what_is_allowed_and_probably_not_meant_is_a_warning() {
 }
 
 #[test]
+fn settings_that_undo_each_other_are_warned_of() {
+    let window = |keys: &str| MINIMAL.replace("size = \"1m\"", keys);
+    let stream = |keys: &str| MINIMAL.replace("[[streams.windows]]", &format!("{keys}\n[[streams.windows]]"));
+    for (text, path, part) in [
+        (window("size = \"1m\"\nearly = \"1m\""), "windows[0].early", "not below the length of the window (1m)"),
+        (window("calendar = \"hour\"\nearly = \"2h\""), "windows[0].early", "(1h)"),
+        (
+            window("size = \"1m\"\nlateness = \"5s\"\nlate_updates = { every = \"6s\" }"),
+            "windows[0].late_updates",
+            "longer than `lateness` (5s)",
+        ),
+        (
+            window("size = \"1m\"\nlate = \"backfill\"\nbackfill_quiet = \"2m\""),
+            "windows[0].backfill_quiet",
+            "above `backfill_max_age` (1m)",
+        ),
+        (window("size = \"1m\"\nslide = \"2m\""), "windows[0].slide", "readings in between are in no window"),
+        (stream("scope = \"stream\"\nidle_timeout = \"off\""), "idle_timeout", "one device that falls silent"),
+    ] {
+        let warnings = accepted(&text).warnings;
+        assert_eq!(warnings.len(), 1, "{text}: {warnings:#?}");
+        assert_eq!(warnings[0].path, format!("streams[0].{path}"));
+        assert!(warnings[0].message.contains(part), "{}", warnings[0]);
+    }
+    for text in [
+        window("size = \"1m\"\nearly = \"59s\"\nlateness = \"5s\"\nlate_updates = { every = \"5s\" }"),
+        window("size = \"1m\"\nslide = \"1m\"\nlate = \"backfill\"\nbackfill_quiet = \"60s\""),
+        window("gap = \"1m\"\nearly = \"1h\""),
+        stream("scope = \"stream\"\nidle_timeout = \"off\"\nmax_lag = \"1m\""),
+        stream("idle_timeout = \"off\""),
+    ] {
+        assert_eq!(accepted(&text).warnings, [], "{text}");
+    }
+}
+
+#[test]
 fn the_same_document_in_json_gives_the_same_configuration_and_hash() {
     let json = r#"{
         "gateway": {"id": "gw-1"}, "devices": {"broker": "mqtt://127.0.0.1"},

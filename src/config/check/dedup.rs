@@ -3,6 +3,7 @@
 use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
 use crate::engine::spec::{DedupBy, DedupSpec, FieldsSpec, StreamSpec, TimeSpec};
+use crate::model::ids::Name;
 use crate::model::limits::{DEDUP_BYTES_MAX, DEDUP_HORIZON_MAX};
 
 use super::table::Table;
@@ -12,7 +13,8 @@ const EXAMPLE: &str = "{ sequence = \"seq\" } or { by = \"time_and_values\" }";
 
 /// The parts of a stream that matter here; `None`: they could not be read.
 pub(super) struct Around<'a> {
-    pub fields: Option<&'a FieldsSpec>,
+    /// With the names of those that are states.
+    pub fields: Option<&'a (FieldsSpec, Vec<Name>)>,
     pub time: Option<&'a TimeSpec>,
     pub devices_max: Option<usize>,
 }
@@ -50,13 +52,37 @@ pub(super) fn check(stream: &Table<'_>, around: &Around<'_>, report: &mut Report
 
 fn sequence(table: &Table<'_>, around: &Around<'_>, report: &mut Report) -> Option<DedupBy> {
     let field = table.parsed("sequence", "the name of a field", report, name)?;
-    if let Some(FieldsSpec::Named(fields)) = around.fields
-        && fields.iter().all(|(known, _)| *known != field)
-    {
-        let wrong = Wrong::new("is none of `fields`");
-        report.problem(&table.spot_of("sequence"), wrong.hint(format!("fields = {{ {field} = \"/{field}\", … }}")));
+    if let Some(wrong) = around.fields.and_then(|(fields, states)| no_number(&field, fields, states)) {
+        report.problem(&table.spot_of("sequence"), wrong);
     }
     Some(DedupBy::Sequence { field })
+}
+
+/// Why `field` numbers nothing.
+fn no_number(field: &Name, fields: &FieldsSpec, states: &[Name]) -> Option<Wrong> {
+    if states.contains(field) {
+        let hint = "a field of type \"number\"; texts are counted as sequence_missing";
+        return Some(Wrong::new("must be a number; this field is a state").hint(hint));
+    }
+    let text = field.as_str();
+    let named = match fields {
+        FieldsSpec::Named(named) => named.as_slice(),
+        FieldsSpec::All => &[],
+    };
+    if named.iter().any(|(known, _)| known == field) {
+        return None;
+    }
+    if let Some(path) = text.strip_prefix('/') {
+        let meant = named.iter().find(|(_, pointer)| pointer == text);
+        let meant = meant.map_or_else(|| path.replace('/', "."), |(known, _)| known.as_str().to_owned());
+        return Some(Wrong::new("is none of `fields`").hint(format!("a field's name, not a pointer: \"{meant}\"")));
+    }
+    match fields {
+        FieldsSpec::All => None,
+        FieldsSpec::Named(_) => {
+            Some(Wrong::new("is none of `fields`").hint(format!("fields = {{ {text} = \"/{text}\", … }}")))
+        }
+    }
 }
 
 fn time_and_values(table: &Table<'_>, around: &Around<'_>, report: &mut Report) -> Option<DedupBy> {
@@ -82,6 +108,23 @@ pub(super) fn check_total(streams: &[StreamSpec], tables: &[Table<'_>], report: 
             DEDUP_BYTES_MAX / 1_024,
             stream.devices_max
         ));
-        report.problem(&table.spot_of("dedup"), wrong.hint("a smaller `horizon` or `devices_max`"));
+        report.problem(&table.spot_of("dedup"), wrong.hint(what_fits(stream, total - bytes(stream))));
+    }
+}
+
+/// What to write instead when the others take `others` bytes.
+fn what_fits(stream: &StreamSpec, others: usize) -> String {
+    let room = DEDUP_BYTES_MAX.saturating_sub(others);
+    let bytes = |horizon: usize| {
+        let spec = stream.dedup.as_ref().map(|dedup| DedupSpec { by: dedup.by.clone(), horizon });
+        spec.map_or(0, |spec| spec.device_bytes())
+    };
+    let fits = |horizon: &usize| bytes(*horizon) * stream.devices_max <= room;
+    match (1..=DEDUP_HORIZON_MAX).rev().find(fits) {
+        Some(horizon) => format!("horizon = {horizon} is the largest that fits, or a smaller `devices_max`"),
+        None => match room.checked_div(bytes(1)) {
+            Some(devices @ 1..) => format!("devices_max = {devices} at most, and a smaller `horizon`"),
+            Some(0) | None => "less for the other streams".to_owned(),
+        },
     }
 }

@@ -38,7 +38,11 @@ pub(super) fn signed_millis(text: &str) -> Result<i64, Wrong> {
         Some(digits) => (-1, digits),
         None => (1, text),
     };
-    let millis = with_unit(digits, DURATION, &DURATION_UNITS)?;
+    let signed = |wrong: Wrong| match (sign, wrong.hint.as_deref().and_then(|hint| hint.strip_prefix('"'))) {
+        (-1, Some(rest)) => Wrong { hint: Some(format!("\"-{rest}")), ..wrong },
+        _ => wrong,
+    };
+    let millis = with_unit(digits, DURATION, &DURATION_UNITS).map_err(signed)?;
     i64::try_from(millis).map(|millis| sign * millis).map_err(|_| Wrong::new("is too large"))
 }
 
@@ -140,10 +144,28 @@ fn with_unit(text: &str, what: &str, units: &[(&str, u64)]) -> Result<u64, Wrong
             Some((near, _)) => wrong().hint(format!("\"{number}{near}\"")),
             None if unit.is_empty() => wrong().hint(format!("it has no unit: \"{number}{}\"", units[1].0)),
             None if unit.starts_with('.') => wrong().hint("a fraction is written in the next smaller unit"),
-            None => wrong(),
+            None => match sum_of_parts(text).filter(|_| what == DURATION) {
+                Some(sum) => wrong().hint(format!("\"{}\"", show(sum))),
+                None => wrong(),
+            },
         });
     };
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor)).ok_or_else(|| Wrong::new("is too large"))
+}
+
+/// Ways to write a duration that are none of ours: `1h30m`, `1w`.
+fn sum_of_parts(text: &str) -> Option<Span> {
+    let (mut rest, mut sum) = (text, 0_u64);
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.find(|character: char| !character.is_ascii_digit())?);
+        let end = after.find(|character: char| character.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(end);
+        let weeks = [("w", 7 * 86_400_000)];
+        let (_, factor) = DURATION_UNITS.iter().chain(&weeks).find(|(known, _)| *known == unit)?;
+        sum = number.parse::<u64>().ok()?.checked_mul(*factor)?.checked_add(sum)?;
+        rest = next;
+    }
+    Some(Span::from_millis(sum))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let state_ttl = table.parsed("state_ttl", watermark::OFF, report, |text| {
         scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
     });
-    let around = Around { fields: fields.as_ref().map(|(fields, _)| fields), time: time.as_ref(), devices_max };
+    let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
     let records = records::check(table, is_paired, report);
     let group = topic.as_ref().and_then(|topic| group(table, topic, report));

@@ -47,13 +47,25 @@ pub(super) fn check(stream: &Table<'_>, fields: Option<&FieldsSpec>, report: &mu
         None => Some(None),
     };
     let all_idle = stream.choice("all_idle", &[("advance", AllIdle::Advance), ("stay", AllIdle::Stay)], report);
-    Some(WatermarkSpec {
+    let watermark = WatermarkSpec {
         strategy: strategy?,
         idle_timeout: idle_timeout?,
         scope: scope?,
         max_lag: max_lag?,
         all_idle: all_idle?,
-    })
+    };
+    warn_of_endless_wait(stream, &watermark, report);
+    Some(watermark)
+}
+
+/// The minimum over devices waits for each of them.
+fn warn_of_endless_wait(stream: &Table<'_>, watermark: &WatermarkSpec, report: &mut Report) {
+    let waits = matches!(watermark.scope, Scope::Group(_) | Scope::Stream(_));
+    if waits && watermark.idle_timeout.is_none() && watermark.max_lag.is_none() {
+        let wrong =
+            Wrong::new("with scope \"group\" or \"stream\": one device that falls silent stops the windows of all");
+        report.warn(&stream.spot_of("idle_timeout"), wrong.hint("a few times the usual interval, or a `max_lag`"));
+    }
 }
 
 /// What to do with open windows of an idle device.

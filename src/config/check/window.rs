@@ -11,6 +11,7 @@ use super::{aggregates, items, keys, name};
 mod kind;
 mod late;
 mod panes;
+mod unlikely;
 
 /// The windows of `stream`; none that could not be built.
 pub(super) fn check_all(
@@ -30,6 +31,7 @@ pub(super) fn check_all(
     for table in &tables {
         let Some(window) = window(table, report) else { continue };
         warn_of_many_open(table, &window, wait, report);
+        unlikely::warn(table, &window, report);
         check_key(table, window.key, watermark, report);
         windows.push(window);
     }

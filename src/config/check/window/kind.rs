@@ -11,14 +11,15 @@ use crate::model::time::Span;
 /// The kind of the window `table`.
 pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<WindowKind> {
     if table.get("gap").is_some() {
-        refuse(table, &["size", "slide", "offset", "calendar", "zone"], "session windows, which `gap` makes", report);
+        refuse(table, &["size", "slide", "offset", "calendar"], "session windows, which `gap` makes", report);
+        refuse_zone(table, "session windows, which `gap` makes", "instead of `gap`", report);
         return session(table, report);
     }
     if table.get("calendar").is_some() {
         refuse(table, &["size", "slide", "max_length"], "windows of the calendar", report);
         return calendar(table, report);
     }
-    refuse(table, &["zone"], "windows of a fixed size: it goes with `calendar`", report);
+    refuse_zone(table, "windows of a fixed size: it goes with `calendar`", "instead of `size`", report);
     refuse(table, &["max_length"], "windows of a fixed size: it goes with `gap`", report);
     let offset_ms = table.parsed("offset", scalar::DURATION, report, scalar::signed_millis);
     if table.get("size").is_none() {
@@ -52,6 +53,14 @@ fn refuse(table: &Table<'_>, keys: &[&str], what: &str, report: &mut Report) {
     for key in keys.iter().filter(|key| table.get(key).is_some()) {
         let wrong = Wrong::new(format!("has no meaning for {what}"));
         report.problem(&table.spot_of(key), wrong.hint("remove it, or what makes them such windows"));
+    }
+}
+
+/// A zone without `calendar`: whoever wrote it wants days, or the like, of that zone.
+fn refuse_zone(table: &Table<'_>, what: &str, instead: &str, report: &mut Report) {
+    if table.get("zone").is_some() {
+        let wrong = Wrong::new(format!("has no meaning for {what}"));
+        report.problem(&table.spot_of("zone"), wrong.hint(format!("calendar = \"day\" {instead}, or remove it")));
     }
 }
 
