@@ -87,6 +87,11 @@ impl Oracle {
                 self.end_owner(&name, &Owner::Group(group.clone()));
                 self.streams.get_mut(&name).expect("it is there").marks.groups.remove(&group);
             }
+            let state = self.streams.get_mut(&name).expect("it is there");
+            if state.marks.known() == 0 {
+                // Nobody is left who could move a watermark.
+                state.order.release_all();
+            }
         }
     }
 
