@@ -48,7 +48,7 @@
 //! 7. The books balance at all times. *(`tests/simulation` and `tests/laws` after every step)*
 //! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` and
 //!    `agent/uplink/mqtt.rs` name the MQTT client; only the engine lays out
-//!    the bytes of its state, from `engine/snapshot.rs` on; clocks are read in `agent/clock.rs`
+//!    the bytes of its state, from `engine/snapshot/` on; clocks are read in `agent/clock.rs`
 //!    alone. *(`tests/architecture`)*
 //!
 //! What is deliberately absent: an async engine, a lock around engine state, an

@@ -122,9 +122,9 @@ pub const BATCH_MAX: usize = 1_024;
 pub const REDELIVERY_LEN: usize = 16_384;
 /// Unacknowledged messages of one commit. At the bound a commit is due at once.
 pub const COMMIT_MESSAGES_MAX: usize = 8_192;
-/// Bytes of one outbox record as stored. Larger ones cannot arise: the number of
-/// fields is bounded.
-pub const OUTBOX_RECORD_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of one row of a window join as stored: several panes make it. Larger ones are
+/// counted as `too_large`. Panes themselves are bounded by their fields and sketches.
+pub const JOIN_ROW_BYTES_MAX: usize = 64 * 1024;
 /// Batches published and not yet acknowledged by the cloud.
 pub const UPLINK_WINDOW: usize = 32;
 /// Records in one uplink batch.

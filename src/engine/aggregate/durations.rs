@@ -5,10 +5,7 @@
 //! and held for no time has 0. In the order of the texts. Depends on the order of the
 //! readings; see `points.rs`.
 
-use serde_json::Value;
-
 use super::points::{Course, Points};
-use super::published::{Malformed, Published};
 use super::{Aggregate, Finish, Finished, State};
 use crate::engine::states::StateTable;
 use crate::engine::wire::{Damaged, Reader, put_i64, put_u64};
@@ -165,14 +162,6 @@ impl Aggregate for Durations {
 
     fn read(reader: &mut Reader<'_>) -> Result<Durations, Damaged> {
         Ok(Durations { points: Points::read(reader)? })
-    }
-
-    fn publish(&self) -> Published {
-        Published::Null
-    }
-
-    fn from_published(_published: &Value) -> Result<Durations, Malformed> {
-        Err(Malformed)
     }
 }
 

@@ -5,10 +5,7 @@
 //! window and the first of the next is in neither: nothing is carried in. With a single
 //! reading the increase is 0. Depends on the order; see `points.rs`.
 
-use serde_json::Value;
-
 use super::points::{Course, Points, ordered, unordered};
-use super::published::{Malformed, Published};
 use super::sum::Sum;
 use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_u64};
@@ -139,14 +136,6 @@ impl Aggregate for Increase {
 
     fn read(reader: &mut Reader<'_>) -> Result<Increase, Damaged> {
         Ok(Increase { points: Points::read(reader)? })
-    }
-
-    fn publish(&self) -> Published {
-        Published::Null
-    }
-
-    fn from_published(_published: &Value) -> Result<Increase, Malformed> {
-        Err(Malformed)
     }
 }
 

@@ -91,12 +91,16 @@ pub trait Aggregate: Default {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Damaged>;
     /// The form that a receiver can merge; documented in docs/uplink.md. Null for kinds
     /// that depend on the order: two of them cannot be merged without their points.
-    fn publish(&self) -> Published;
+    fn publish(&self) -> Published {
+        Published::Null
+    }
     /// Reads that form back.
     ///
     /// # Errors
     /// [`Malformed`] when it is not of this kind.
-    fn from_published(published: &serde_json::Value) -> Result<Self, Malformed>;
+    fn from_published(_published: &serde_json::Value) -> Result<Self, Malformed> {
+        Err(Malformed)
+    }
 }
 
 macro_rules! aggregates {

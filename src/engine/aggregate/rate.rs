@@ -1,11 +1,8 @@
 //! `rate`: the increase of a counter per second, between the first reading and the last.
 //! None for readings of a single time. Resets, order and bounds as in `increase.rs`.
 
-use serde_json::Value;
-
 use super::increase::Counter;
 use super::points::{Course, Points, ordered};
-use super::published::{Malformed, Published};
 use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::time::EventTime;
@@ -51,13 +48,5 @@ impl Aggregate for Rate {
 
     fn read(reader: &mut Reader<'_>) -> Result<Rate, Damaged> {
         Ok(Rate { points: Points::read(reader)? })
-    }
-
-    fn publish(&self) -> Published {
-        Published::Null
-    }
-
-    fn from_published(_published: &Value) -> Result<Rate, Malformed> {
-        Err(Malformed)
     }
 }

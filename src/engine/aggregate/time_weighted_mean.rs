@@ -7,11 +7,8 @@
 //! passed it is the value itself. Areas are added as in `sum.rs`; the relative error is that
 //! of the sum plus 2^-53 for each product. Depends on the order; see `points.rs`.
 
-use serde_json::Value;
-
 use super::increase::Ends;
 use super::points::{Course, Points, ordered, unordered};
-use super::published::{Malformed, Published};
 use super::sum::Sum;
 use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader, put_f64};
@@ -125,14 +122,6 @@ impl Aggregate for TimeWeightedMean {
 
     fn read(reader: &mut Reader<'_>) -> Result<TimeWeightedMean, Damaged> {
         Ok(TimeWeightedMean { points: Points::read(reader)? })
-    }
-
-    fn publish(&self) -> Published {
-        Published::Null
-    }
-
-    fn from_published(_published: &Value) -> Result<TimeWeightedMean, Malformed> {
-        Err(Malformed)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::engine::stream::Stream;
 use crate::engine::timers::LiveTime;
 use crate::engine::watermark::Watermark;
 use crate::model::ids::Name;
-use crate::model::limits::OUTBOX_RECORD_BYTES_MAX;
+use crate::model::limits::JOIN_ROW_BYTES_MAX;
 use crate::model::record::TimeSource;
 use crate::model::time::{EventTime, Span};
 
@@ -303,7 +303,7 @@ impl WindowJoin {
         let first = !cell.settled;
         cell.settled = true;
         self.books.open -= u64::from(first);
-        if cell.cost(id) > OUTBOX_RECORD_BYTES_MAX {
+        if cell.cost(id) > JOIN_ROW_BYTES_MAX {
             self.books.too_large += u64::from(first);
             return self.touch(id);
         }
