@@ -5,7 +5,7 @@
 //! and held for no time has 0. In the order of the texts. Depends on the order of the
 //! readings; see `points.rs`.
 
-use super::points::{Course, Points};
+use super::points::{Course, Points, through_points};
 use super::{Aggregate, Finish, Finished, State};
 use crate::engine::states::StateTable;
 use crate::engine::wire::{Damaged, Reader, put_i64, put_u64};
@@ -132,10 +132,6 @@ impl Aggregate for Durations {
         self.points.add(at, i64::from(state.place.0), room, larger(state.states));
     }
 
-    fn merge(&mut self, other: &Durations) {
-        self.points.merge(&other.points);
-    }
-
     fn finish<'a>(&'a self, finish: &Finish<'a>) -> Finished<'a> {
         let Some(mut held) = self.points.course(larger(finish.states)) else { return Finished::Absent };
         if let Some(Ends { last: (at, state), .. }) = held.ends {
@@ -148,21 +144,7 @@ impl Aggregate for Durations {
         Finished::Labelled(labelled)
     }
 
-    fn is_approximate(&self) -> bool {
-        self.points.left_out()
-    }
-
-    fn held(&self) -> usize {
-        self.points.held()
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        self.points.write(out);
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Durations, Damaged> {
-        Ok(Durations { points: Points::read(reader)? })
-    }
+    through_points!();
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! window and the first of the next is in neither: nothing is carried in. With a single
 //! reading the increase is 0. Depends on the order; see `points.rs`.
 
-use super::points::{Course, Points, ordered, unordered};
+use super::points::{Course, Points, ordered, through_points, unordered};
 use super::sum::Sum;
 use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_u64};
@@ -114,29 +114,11 @@ impl Aggregate for Increase {
         self.points.add(at, ordered(value), room, i64::max);
     }
 
-    fn merge(&mut self, other: &Increase) {
-        self.points.merge(&other.points);
-    }
-
     fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
         self.points.course(i64::max).map_or(Finished::Absent, |counter| Finished::number(counter.risen()))
     }
 
-    fn is_approximate(&self) -> bool {
-        self.points.left_out()
-    }
-
-    fn held(&self) -> usize {
-        self.points.held()
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        self.points.write(out);
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Increase, Damaged> {
-        Ok(Increase { points: Points::read(reader)? })
-    }
+    through_points!();
 }
 
 #[cfg(test)]

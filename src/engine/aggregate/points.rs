@@ -273,6 +273,33 @@ fn along<C: Course>(points: &[Point], course: &mut C, larger: &dyn Fn(i64, i64) 
     }
 }
 
+/// What an [`Aggregate`](super::Aggregate) that is its `points` leaves to them.
+macro_rules! through_points {
+    () => {
+        fn merge(&mut self, other: &Self) {
+            self.points.merge(&other.points);
+        }
+
+        fn is_approximate(&self) -> bool {
+            self.points.left_out()
+        }
+
+        fn held(&self) -> usize {
+            self.points.held()
+        }
+
+        fn write(&self, out: &mut Vec<u8>) {
+            self.points.write(out);
+        }
+
+        fn read(reader: &mut Reader<'_>) -> Result<Self, Damaged> {
+            Ok(Self { points: Points::read(reader)? })
+        }
+    };
+}
+
+pub(super) use through_points;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 //! None for readings of a single time. Resets, order and bounds as in `increase.rs`.
 
 use super::increase::Counter;
-use super::points::{Course, Points, ordered};
+use super::points::{Course, Points, ordered, through_points};
 use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader};
 use crate::model::time::EventTime;
@@ -22,10 +22,6 @@ impl Aggregate for Rate {
         self.points.add(at, ordered(value), room, i64::max);
     }
 
-    fn merge(&mut self, other: &Rate) {
-        self.points.merge(&other.points);
-    }
-
     fn finish<'a>(&'a self, _finish: &Finish<'a>) -> Finished<'a> {
         let Some(counter) = self.points.course(i64::max) else { return Finished::Absent };
         match counter.span().map(|(from, to)| from.lag_behind(to).as_millis()) {
@@ -34,19 +30,5 @@ impl Aggregate for Rate {
         }
     }
 
-    fn is_approximate(&self) -> bool {
-        self.points.left_out()
-    }
-
-    fn held(&self) -> usize {
-        self.points.held()
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        self.points.write(out);
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Rate, Damaged> {
-        Ok(Rate { points: Points::read(reader)? })
-    }
+    through_points!();
 }

@@ -8,7 +8,7 @@
 //! of the sum plus 2^-53 for each product. Depends on the order; see `points.rs`.
 
 use super::increase::Ends;
-use super::points::{Course, Points, ordered, unordered};
+use super::points::{Course, Points, ordered, through_points, unordered};
 use super::sum::Sum;
 use super::{Aggregate, Finish, Finished};
 use crate::engine::wire::{Damaged, Reader, put_f64};
@@ -100,29 +100,11 @@ impl Aggregate for TimeWeightedMean {
         self.points.add(at, ordered(value), room, i64::max);
     }
 
-    fn merge(&mut self, other: &TimeWeightedMean) {
-        self.points.merge(&other.points);
-    }
-
     fn finish<'a>(&'a self, finish: &Finish<'a>) -> Finished<'a> {
         self.points.course(i64::max).map_or(Finished::Absent, |area| area.mean(finish.until))
     }
 
-    fn is_approximate(&self) -> bool {
-        self.points.left_out()
-    }
-
-    fn held(&self) -> usize {
-        self.points.held()
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        self.points.write(out);
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<TimeWeightedMean, Damaged> {
-        Ok(TimeWeightedMean { points: Points::read(reader)? })
-    }
+    through_points!();
 }
 
 #[cfg(test)]
