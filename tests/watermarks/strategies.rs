@@ -151,3 +151,25 @@ fn the_clock_is_followed_while_it_is_trusted_and_never_back() {
             "34000: on_time a [80000,90000) rev 0 count 2 sum 2 W 89999",
         ]);
 }
+
+#[test]
+fn the_bounds_in_force_can_be_read_in_the_status() {
+    let text = "[gateway]\nid = \"gw\"\n[[streams]]\nname = \"s\"\ntopic = \"s/{device}\"\ntime = { source = \"receive\" }\n\
+                watermark = \"adaptive\"\nfloor = \"1s\"\nceiling = \"20s\"\n[[streams.windows]]\nname = \"w\"\nsize = \"1m\"";
+    let spec = tidegate::config::check::check_for_replay(text, "t.toml").unwrap().config;
+    let mut replay = tidegate::engine::replay::Replay::new(spec);
+    let bounds = |replay: &tidegate::engine::replay::Replay| {
+        let stream = replay.status().streams.remove(0);
+        (stream.bound_min_ms, stream.bound_max_ms)
+    };
+    let mut out = Vec::new();
+    assert_eq!(bounds(&replay), (None, None), "without devices there is none");
+    for number in 1_760_000_000_000_i64..1_760_000_000_101 {
+        let line = format!("{{\"arrival_ms\":{number},\"device\":\"a\",\"event_ms\":{number},\"value\":1}}");
+        replay.handle_line(&line, &mut out).unwrap();
+    }
+    assert_eq!(bounds(&replay), (Some(1_000), Some(1_000)), "100 records in order were measured");
+    let line = "{\"arrival_ms\":1760000000200,\"device\":\"b\",\"event_ms\":1760000000200,\"value\":1}";
+    replay.handle_line(line, &mut out).unwrap();
+    assert_eq!(bounds(&replay), (Some(1_000), Some(20_000)), "of the other nothing is known");
+}
