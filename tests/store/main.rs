@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(feature = "agent")]
+mod chain;
+#[cfg(feature = "agent")]
 mod damage;
 mod model;
 #[cfg(feature = "agent")]

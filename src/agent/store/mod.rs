@@ -21,6 +21,7 @@
 //! Only three things stop it ([`OpenError`]): another process, a full disk and
 //! a directory it may not use. None of them is touched by the ladder.
 
+mod chain;
 mod files;
 mod guard;
 mod packing;
@@ -36,15 +37,20 @@ use std::time::Duration;
 
 use self::sled::{SledSlots, Trouble};
 use self::witness::{Testimony, Witness};
+use crate::engine::chain::Chain;
+use crate::engine::ring::slots::SlotError;
 use crate::engine::ring::{Mark, Ring};
 use crate::engine::store::{Loaded, Store, StoreError, WriteState};
 
+pub use self::chain::{DiskChain, MakeMedium, Medium};
 pub use self::packing::ZSTD;
 pub use self::sled::FREE_BYTES_MIN;
 
 const PAGES: &str = "pages";
 /// What takes the place of a damaged database.
 const FRESH: &str = "pages.new";
+/// Bytes that the outbox leaves free for pages, snapshots and whatever else is on the medium.
+const RESERVE_BYTES: u64 = 32 * 1024 * 1024;
 /// The process before may still be ending: its lock goes with it.
 const LOCK_TRIES: u32 = 20;
 const LOCK_WAIT: Duration = Duration::from_millis(25);
@@ -78,6 +84,7 @@ pub struct SledStore {
     dir: PathBuf,
     /// What `open` found, until it is fetched.
     loaded: Option<Loaded>,
+    chain: DiskChain,
     _lock: File,
 }
 
@@ -100,7 +107,8 @@ pub fn open(dir: &Path) -> Result<SledStore, OpenError> {
         other => other,
     };
     let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
-    Ok(SledStore { ring, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
+    let chain = DiskChain::open(dir, RESERVE_BYTES).map_err(unusable)?;
+    Ok(SledStore { ring, chain, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
 }
 
 fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
@@ -262,6 +270,12 @@ fn save(ring: &mut Ring<SledSlots>, floor: Mark, loaded: &Loaded) -> Result<(), 
     loaded.pages.iter().try_for_each(|page| ring.commit(page))
 }
 
+/// A database for a chain, in a directory of its own.
+fn database(dir: &Path) -> Result<Medium, SlotError> {
+    let slots = SledSlots::create(dir).map_err(Trouble::into_slot_error)?;
+    Ok(Box::new(slots))
+}
+
 impl Store for SledStore {
     /// What [`open`] found. Once: the state is not kept in memory twice.
     fn load(&mut self) -> Result<Loaded, StoreError> {
@@ -293,5 +307,31 @@ impl Store for SledStore {
 
     fn bytes_written(&self) -> u64 {
         self.ring.bytes_written()
+    }
+}
+
+impl Chain for SledStore {
+    fn append_block(&mut self, lane: u8, number: u64, block: &[u8]) -> Result<u64, StoreError> {
+        self.chain.append_block(lane, number, block)
+    }
+
+    fn sync_blocks(&mut self) -> Result<(), StoreError> {
+        self.chain.sync_blocks()
+    }
+
+    fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        self.chain.read_block(lane, number, into)
+    }
+
+    fn free_blocks(&mut self, lane: u8, first: u64) -> Result<(), StoreError> {
+        self.chain.free_blocks(lane, first)
+    }
+
+    fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
+        self.chain.find_blocks(lane)
+    }
+
+    fn chain_bytes(&self) -> u64 {
+        self.chain.chain_bytes()
     }
 }
