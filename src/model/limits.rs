@@ -144,6 +144,14 @@ pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// The least and the most that the outbox may be given. It lies in memory and in
 /// every snapshot: see `STATE_COST_MAX`.
 pub const OUTBOX_BYTES: core::ops::RangeInclusive<usize> = 64 * 1024..=8 * 1024 * 1024;
+/// Bytes that the outbox leaves free on the medium: the least and the most that may be
+/// asked for. Pages and snapshots need some MiB of it at any time.
+pub const RESERVE_BYTES: core::ops::RangeInclusive<usize> = 8 * 1024 * 1024..=1024 * 1024 * 1024;
+/// What is reserved when the configuration says nothing.
+pub const RESERVE_DEFAULT: u64 = 32 * 1024 * 1024;
+/// Bytes of the file that keeps half of the reserve from other programs: enough for
+/// the commits and snapshots of the hours in which somebody makes room.
+pub const BALLAST_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of an MQTT client id, of a topic prefix, of a host name.
 pub const MQTT_NAME_BYTES: usize = 128;
 

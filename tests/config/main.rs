@@ -61,6 +61,7 @@ path = "/var/lib/tidegate"
 commit_interval = "500ms"
 snapshot_interval = "60s"
 outbox_max_bytes = "64KiB"
+reserve = "64MiB"
 
 [control]
 socket = "/run/tidegate/control.sock"
@@ -138,6 +139,7 @@ fn a_minimal_file_has_the_documented_defaults() {
     };
     assert_eq!(config.devices, broker("127.0.0.1", "tidegate-gw-1"));
     assert_eq!(config.uplink, broker("cloud.example", "tidegate-gw-1-uplink"));
+    assert_eq!(config.storage.reserve_bytes, 32 << 20);
     assert_eq!((config.storage.path, config.control), (PathBuf::from("/var/lib/tidegate"), None));
     let [stream] = pipeline.streams.as_slice() else { panic!("one stream") };
     assert_eq!(stream.format, FormatSpec::Json(FieldsSpec::All));
@@ -175,6 +177,7 @@ fn a_full_file_says_what_it_says() {
     assert_eq!(config.uplink.tls, Some(TlsSpec { ca_file: "/etc/tidegate/ca.pem".into(), client }));
     assert_eq!(config.control, Some("/run/tidegate/control.sock".into()));
     assert_eq!((config.pipeline.topic_prefix.as_str(), config.pipeline.outbox_bytes_max), ("site/tide", 65_536));
+    assert_eq!(config.storage.reserve_bytes, 64 << 20);
     let [climate, boiler] = config.pipeline.streams.as_slice() else { panic!("two streams") };
     let FormatSpec::Json(FieldsSpec::Named(fields)) = &climate.format else { panic!("named fields") };
     let fields: Vec<_> = fields.iter().map(|(name, pointer)| (name.as_str(), pointer.as_str())).collect();
@@ -197,10 +200,10 @@ fn a_full_file_says_what_it_says() {
 fn a_problem_reads_well() {
     let text = FULL.replace("size = \"15m\"", "size = 15");
     let problem = refused(&text).problems.remove(0);
-    assert_eq!((problem.line, problem.value.as_deref()), (Some(46), Some("15")));
+    assert_eq!((problem.line, problem.value.as_deref()), (Some(47), Some("15")));
     assert_eq!(
         problem.to_string(),
-        "t.toml:46:8: streams[0].windows[0].size = 15: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \
+        "t.toml:47:8: streams[0].windows[0].size = 15: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \
          \"1d\": a number alone has no unit\n    hint: \"15s\" or \"15ms\", with quotes"
     );
 }

@@ -37,6 +37,7 @@ const WRONG: &[Case] = &[
     ("\"64KiB\"", "\"64KB\"", &[("storage.outbox_max_bytes", "\"64KiB\"")]),
     ("\"64KiB\"", "\"1KiB\"", &[("storage.outbox_max_bytes", "from 64KiB to 8MiB")]),
     ("\"64KiB\"", "65536", &[("storage.outbox_max_bytes", "\"65536B\"")]),
+    ("reserve = \"64MiB\"", "reserve = \"4MiB\"", &[("storage.reserve", "from 8MiB to 1024MiB")]),
     ("path = \"/var/lib/tidegate\"\n", "", &[("storage.path", "is missing")]),
     ("/run/tidegate/control.sock", "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789", &[("control.socket", "107 bytes")]),
     // --- streams

@@ -7,7 +7,11 @@
 mod chain;
 #[cfg(feature = "agent")]
 mod damage;
+#[cfg(feature = "agent")]
+mod full;
 mod model;
+#[cfg(feature = "agent")]
+mod mount;
 #[cfg(feature = "agent")]
 mod on_disk;
 mod random;

@@ -57,7 +57,10 @@ pub(super) fn size(text: &str, range: RangeInclusive<usize>) -> Result<usize, Wr
     if range.contains(&bytes) {
         return Ok(bytes);
     }
-    Err(Wrong::new(format!("must be from {}KiB to {}MiB", range.start() >> 10, range.end() >> 20)))
+    let show = |bytes: usize| {
+        if bytes.is_multiple_of(1 << 20) { format!("{}MiB", bytes >> 20) } else { format!("{}KiB", bytes >> 10) }
+    };
+    Err(Wrong::new(format!("must be from {} to {}", show(*range.start()), show(*range.end()))))
 }
 
 /// A moment in RFC 3339.

@@ -53,6 +53,8 @@ pub struct DiskChain {
     make: MakeMedium,
     /// Bytes that must stay free beside a block.
     reserve: u64,
+    /// Bytes of that which a file of ours keeps.
+    held: u64,
     /// Blocks were lost that no sync has reported yet.
     lost: bool,
     appends: u64,
@@ -85,7 +87,21 @@ impl DiskChain {
             Lane::list(&place, number)
         });
         let lanes = lanes.collect::<io::Result<Vec<_>>>()?;
-        Ok(DiskChain { dir: dir.to_owned(), lanes, make, reserve, lost: false, appends: 0, failing: (0, 0, 0) })
+        Ok(DiskChain {
+            dir: dir.to_owned(),
+            lanes,
+            make,
+            reserve,
+            held: 0,
+            lost: false,
+            appends: 0,
+            failing: (0, 0, 0),
+        })
+    }
+
+    /// How much of the reserve a file keeps: it does not count as free, and is.
+    pub fn set_held(&mut self, bytes: u64) {
+        self.held = bytes;
     }
 
     /// Databases open for writing at the moment.
@@ -105,8 +121,12 @@ impl DiskChain {
 
     /// Gives up the writer of a lane, and whatever of it was not durable.
     fn give_up(&mut self, lane: u8) {
-        if let Some(writer) = self.lanes[usize::from(lane)].writer.take() {
+        let place = &mut self.lanes[usize::from(lane)];
+        if let Some(writer) = place.writer.take() {
             self.lost |= writer.dirty;
+        }
+        if let Some(mut link) = place.links.last_entry() {
+            link.get_mut().last = None;
         }
     }
 
@@ -158,7 +178,7 @@ impl DiskChain {
 
     fn check_room(&self, bytes: u64) -> Result<(), StoreError> {
         let free = files::free_bytes(&self.dir).map_err(|error| sort_io(&error))?;
-        if free < self.reserve.saturating_add(bytes) { Err(StoreError::Full) } else { Ok(()) }
+        if free.saturating_add(self.held) < self.reserve.saturating_add(bytes) { Err(StoreError::Full) } else { Ok(()) }
     }
 
     /// Reads a block of the database `first`; `Ok(false)` when it has none.
