@@ -196,7 +196,11 @@ fn updates_are_gathered_and_come_before_the_window_expires() {
         assert_eq!(update[0]["lane"], "update");
         assert_eq!(world.reading(7_000, 3_000, 1.0).len(), 0);
         let fired = world.reading(8_000, 70_001, 1.0);
-        assert_eq!(panes(&fired), [("on_time", 0, 1), ("late", 2, 12)], "the watermark lets it expire; what is new goes first");
+        assert_eq!(
+            panes(&fired),
+            [("on_time", 0, 1), ("late", 2, 12)],
+            "the watermark lets it expire; what is new goes first"
+        );
         assert_eq!(world.deadline(), None);
     }
 }
