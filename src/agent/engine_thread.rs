@@ -210,16 +210,20 @@ impl<E: Engine> EngineThread<E> {
                 self.devices.handle_down(now.proc, reason);
                 self.liveness.handle_down(now.proc);
             }
-            Input::UplinkUp { outbound } => {
+            Input::UplinkUp { outbound, terms } => {
                 self.routes.set_uplink(outbound);
                 self.uplink.handle_up(now.proc);
                 self.status_at = Some(now.proc);
                 self.engine.handle(now, Event::UplinkUp);
+                if let Some(terms) = terms {
+                    self.engine.handle(now, Event::UplinkTerms(terms));
+                }
             }
             Input::UplinkAcked(batch) => self.engine.handle(now, Event::UplinkAcked(batch)),
-            Input::UplinkDown { reason } => {
+            Input::UplinkRefused(batch, refusal) => self.engine.handle(now, Event::UplinkRefused(batch, refusal)),
+            Input::UplinkDown { reason, blames_a_batch } => {
                 if self.uplink.connected {
-                    self.engine.handle(now, Event::UplinkDown);
+                    self.engine.handle(now, if blames_a_batch { Event::UplinkClosedByPeer } else { Event::UplinkDown });
                 }
                 self.routes.clear_uplink();
                 self.uplink.handle_down(now.proc, reason);

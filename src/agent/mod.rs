@@ -46,10 +46,10 @@ use mqtt::backoff::WAIT_MAX;
 use mqtt::ingest::IngestSpec;
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
-use uplink::mqtt::UplinkSpec;
+use uplink::mqtt::{ACK_MAX, UplinkSpec};
 
 /// Name resolution runs on these, one attempt each. A resolver that hangs for 30 s
-/// can hold six attempts of the uplink; those to the device broker must not queue
+/// can hold three attempts of the uplink; those to the device broker must not queue
 /// behind them.
 const BLOCKING_THREADS: usize = 8;
 
@@ -177,5 +177,11 @@ fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
     let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
     push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
     status_topic.push_str("/status");
-    UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will(), retry_max: WAIT_MAX }
+    UplinkSpec {
+        broker: config.uplink.clone(),
+        status_topic,
+        will: identity.last_will(),
+        retry_max: WAIT_MAX,
+        ack_max: ACK_MAX,
+    }
 }

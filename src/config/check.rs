@@ -102,6 +102,7 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
             pipeline: parts.pipeline?,
             devices: parts.brokers.devices?,
             uplink: parts.brokers.uplink?,
+            compress: parts.brokers.compress,
             storage: StorageSpec { path: parts.storage? },
             control: parts.control,
             hash: hash.clone(),
@@ -163,7 +164,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let encoding = gateway.as_ref().and_then(|gateway| gateway.choice("encoding", &encodings, report));
     let needed = purpose == Purpose::Run;
     let devices = section(root, "devices", &keys::BROKER, needed, report);
-    let uplink = section(root, "uplink", &keys::BROKER, needed, report);
+    let uplink = section(root, "uplink", &keys::UPLINK, needed, report);
     let brokers = broker::check(devices.as_ref(), uplink.as_ref(), id.as_ref(), report);
 
     let storage = section(root, "storage", &keys::STORAGE, needed, report);

@@ -7,6 +7,7 @@
 mod broker;
 mod control;
 mod echo;
+mod five;
 mod ingest;
 mod peer;
 mod proxy;

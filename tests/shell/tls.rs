@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tidegate::agent::inbox::Outbound;
-use tidegate::config::boot::{BrokerSpec, ClientCert, TlsSpec};
+use tidegate::config::boot::{BrokerSpec, ClientCert, Credential, Secret, TlsSpec, Trust};
 use tidegate::engine::step::{Batch, BatchId};
 
 use crate::broker::{Broker, free_port};
@@ -76,11 +76,13 @@ fn secured() -> (Broker, u16, PathBuf) {
 
 fn spec(port: u16, files: &Path, ca: &str, client: Option<&str>) -> BrokerSpec {
     let tls = TlsSpec {
-        ca_file: files.join(ca),
+        trust: Trust::File(files.join(ca)),
         client: client.map(|name| ClientCert {
             cert_file: files.join(format!("{name}.crt")),
             key_file: files.join(format!("{name}.key")),
         }),
+        server_name: None,
+        alpn: Vec::new(),
     };
     BrokerSpec { tls: Some(tls), ..broker_spec(port, "gw-tls") }
 }
@@ -150,7 +152,7 @@ fn a_password_is_read_from_its_file_on_every_connect() {
     fs::write(&file, "wrong\n").expect("written");
     let broker = Broker::start_in(dir, &["allow_anonymous false", "password_file {dir}/passwd"]);
     let spec = BrokerSpec {
-        username: Some("gateway".into()),
+        username: Some(Credential::Text(Secret("gateway".into()))),
         password_file: Some(file.clone()),
         ..broker_spec(broker.port, "gw-password")
     };

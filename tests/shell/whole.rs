@@ -40,6 +40,7 @@ impl Agent {
             pipeline: pipeline(),
             devices: broker_spec(devices, "gw"),
             uplink: broker_spec(uplink, "gw-uplink"),
+            compress: false,
             storage: StorageSpec { path: dir.to_owned() },
             control: Some(control.clone()),
             hash: "c0ffee".into(),

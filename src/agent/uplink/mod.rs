@@ -1,3 +1,6 @@
 //! The cloud side.
 
+mod in_flight;
 pub mod mqtt;
+mod outgoing;
+pub mod packing;

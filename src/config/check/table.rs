@@ -72,6 +72,11 @@ impl<'t> Table<'t> {
         Some(Item::new(&entry.node, self.path_of(key)))
     }
 
+    /// Whether it is there; false too for a key that this table cannot have.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.section.key(key).is_some() && self.get(key).is_some()
+    }
+
     /// An item of a list as a table.
     pub(super) fn open_item(item: &Item<'t>, section: &'static Section, report: &mut Report) -> Option<Table<'t>> {
         Table::open(item.node, &item.spot.path, section, report)
