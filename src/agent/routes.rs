@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_of_an_older_connection_goes_nowhere() {
+    fn f36_an_acknowledgement_of_an_older_connection_goes_nowhere() {
         let mut routes = Routes::default();
         routes.perform(ack(1, 7));
         let (acks, received) = flume::bounded(8);

@@ -5,6 +5,7 @@
 
 #[path = "../end_to_end/broker.rs"]
 mod broker;
+mod certificates;
 mod control;
 mod echo;
 mod five;
@@ -15,5 +16,6 @@ mod systemd;
 mod task;
 mod tls;
 mod torture;
+mod tunnel;
 mod uplink;
 mod whole;

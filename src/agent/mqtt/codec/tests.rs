@@ -1,3 +1,5 @@
+//! Both versions: what a broker sends, what it may send, and what breaks the protocol.
+
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects; all else fails it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
