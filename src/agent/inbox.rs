@@ -18,7 +18,7 @@ use bytes::Bytes;
 use flume::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::engine::step::{Batch, BatchId, Refusal, UplinkTerms};
+use crate::engine::step::{Batch, BatchId, LocalRecord, Refusal, UplinkTerms};
 use crate::model::limits::{INBOX_BYTES_MAX, INBOX_LEN};
 use crate::model::time::Span;
 
@@ -66,6 +66,16 @@ pub enum Input {
         reason: String,
         /// The broker has ended it, and a batch in flight may be why.
         blames_a_batch: bool,
+    },
+    /// The device broker accepted the connection for local results.
+    LocalUp {
+        /// Takes what is to be published on this connection, and dies with it.
+        records: Sender<LocalRecord>,
+    },
+    /// There is no such connection. Sent for failed attempts too.
+    LocalDown {
+        /// For people.
+        reason: String,
     },
     /// Somebody wants the status document.
     Query(oneshot::Sender<Vec<u8>>),

@@ -18,6 +18,8 @@ pub struct Config {
     pub uplink: BrokerSpec,
     /// Batches are compressed with zstd.
     pub compress: bool,
+    /// Results on the devices' broker too; `None`: none.
+    pub local: Option<LocalSpec>,
     /// Where state lives.
     pub storage: StorageSpec,
     /// The control socket; `None`: no socket.
@@ -117,6 +119,15 @@ pub struct ClientCert {
     pub cert_file: PathBuf,
     /// Private key.
     pub key_file: PathBuf,
+}
+
+/// How results are published on the devices' broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalSpec {
+    /// The broker keeps the last one of each topic.
+    pub retain: bool,
+    /// At `QoS` 1, else 0.
+    pub acknowledged: bool,
 }
 
 /// Durable state.

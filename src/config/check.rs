@@ -15,6 +15,7 @@ mod dedup;
 mod fields;
 mod join;
 pub mod keys;
+mod local;
 mod records;
 mod scalar;
 mod stream;
@@ -31,7 +32,7 @@ use crate::model::ids::Name;
 use crate::model::limits::{MQTT_NAME_BYTES, OUTBOX_BYTES};
 use crate::model::time::Span;
 
-use super::boot::{Config, StorageSpec};
+use super::boot::{Config, LocalSpec, StorageSpec};
 use super::problem::{Problem, Report, Spot, Wrong};
 use super::raw::{Document, Format};
 
@@ -87,6 +88,7 @@ struct Parts {
     brokers: Brokers,
     storage: Option<PathBuf>,
     control: Option<PathBuf>,
+    local: Option<LocalSpec>,
 }
 
 /// Checks `text` as what the agent runs on. `file` names it in problems, and
@@ -105,6 +107,7 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
             compress: parts.brokers.compress,
             storage: StorageSpec { path: parts.storage? },
             control: parts.control,
+            local: parts.local,
             hash: hash.clone(),
         })
     };
@@ -151,7 +154,7 @@ fn walk(text: &str, file: &str, purpose: Purpose) -> Result<(Document, Parts, Re
     };
     let parts = match Table::open(document.root(), "", &keys::ROOT, &mut report) {
         Some(root) => parts(&root, purpose, &mut report),
-        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None },
+        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None, local: None },
     };
     Ok((document, parts, report))
 }
@@ -178,6 +181,8 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
 
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
+    let local_table = section(root, "local", &keys::LOCAL, false, report);
+    let local = local_table.as_ref().and_then(|table| local::check(table, report));
     let streams = stream::check_all(root, report);
     let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
@@ -189,9 +194,14 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
             streams: streams?,
             joins: joins?,
             commit: commit?,
+            local: local_table.is_some(),
         })
     };
-    Parts { pipeline: pipeline(), brokers, storage: path, control }
+    let pipeline = pipeline();
+    if let (Some(pipeline), Some(table)) = (&pipeline, &local_table) {
+        local::check_loops(pipeline, &table.spot(), report);
+    }
+    Parts { pipeline, brokers, storage: path, control, local }
 }
 
 fn section<'t>(

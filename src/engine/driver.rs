@@ -9,6 +9,7 @@
 use crate::model::time::{Now, ProcTime, Span};
 
 use super::commit_policy::CommitPolicy;
+use super::local::Local;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
@@ -37,6 +38,7 @@ pub struct Driver<S: Store> {
     writes: Vec<u8>,
     commits: u64,
     snapshots: u64,
+    local: Option<Local>,
 }
 
 /// A store that does not take our writes.
@@ -73,7 +75,8 @@ impl<S: Store> Driver<S> {
         let loaded = store.load()?;
         let policy = CommitPolicy::new(pipeline.commit.interval);
         let snapshot_interval = pipeline.commit.snapshot_interval;
-        let (engine, snapshot_needed) = restore(pipeline, loaded, now);
+        let (engine, snapshot_needed) = restore(pipeline.clone(), loaded, now);
+        let local = Local::new(&pipeline, engine.outbox());
         let mut driver = Driver {
             engine,
             store,
@@ -85,6 +88,7 @@ impl<S: Store> Driver<S> {
             writes: Vec::new(),
             commits: 0,
             snapshots: 0,
+            local,
         };
         if driver.snapshot_needed {
             match driver.take_snapshot(now) {
@@ -205,7 +209,10 @@ impl<S: Store> Driver<S> {
                 if self.snapshot_at.is_none() {
                     self.snapshot_at = Some(now.proc + self.snapshot_interval);
                 }
-                step.effects.into_iter().for_each(perform);
+                step.effects.into_iter().for_each(&mut *perform);
+                if let Some(local) = &mut self.local {
+                    local.publish(self.engine.outbox(), perform);
+                }
             }
             Err(error) => self.note_failure(now, &error),
         }

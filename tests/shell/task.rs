@@ -212,6 +212,8 @@ fn name(input: &Input) -> &'static str {
         Input::UplinkAcked(_) => "UplinkAcked",
         Input::UplinkRefused(..) => "UplinkRefused",
         Input::UplinkDown { .. } => "UplinkDown",
+        Input::LocalUp { .. } => "LocalUp",
+        Input::LocalDown { .. } => "LocalDown",
         Input::Query(_) => "Query",
         Input::Pulse => "Pulse",
         Input::Stop { .. } => "Stop",

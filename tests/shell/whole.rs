@@ -41,6 +41,7 @@ impl Agent {
             devices: broker_spec(devices, "gw"),
             uplink: broker_spec(uplink, "gw-uplink"),
             compress: false,
+            local: None,
             storage: StorageSpec { path: dir.to_owned() },
             control: Some(control.clone()),
             hash: "c0ffee".into(),

@@ -42,12 +42,10 @@ const WRITE_BYTES: usize = 64 * 1_024;
 pub enum Purpose {
     /// The broker keeps our subscriptions and unacknowledged messages while we are away.
     PersistentSession,
-    /// Nothing is kept; the broker publishes this, retained, when we vanish.
+    /// Nothing is kept; the broker publishes this (topic, payload), retained, when we vanish.
     CleanSession {
-        /// Topic of the last will.
-        will_topic: String,
-        /// Payload of the last will.
-        will: Vec<u8>,
+        /// The last will.
+        will: Option<(String, Vec<u8>)>,
     },
 }
 
@@ -176,16 +174,14 @@ impl Dialer {
     fn greeting(&self) -> Result<Greeting, LinkError> {
         let (clean, will) = match &self.purpose {
             Purpose::PersistentSession => (false, None),
-            Purpose::CleanSession { will_topic, will } => {
-                (true, Some(Will { topic: will_topic.clone(), payload: will.clone(), retain: self.retain }))
-            }
+            Purpose::CleanSession { will } => (true, will.clone()),
         };
         Ok(Greeting {
             client_id: self.spec.client_id.clone(),
             clean,
             keep_alive_secs: u16::try_from(self.spec.keep_alive.as_millis() / 1_000).unwrap_or(u16::MAX),
             login: credentials::login(&self.spec)?,
-            will,
+            will: will.map(|(topic, payload)| Will { topic, payload, retain: self.retain }),
         })
     }
 

@@ -25,16 +25,16 @@ use flume::Receiver;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use crate::agent::clock::{SystemClock, entropy, sleep};
+use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::{Arrival, Burst, Closed, InboxSender, Input};
 use crate::config::boot::BrokerSpec;
 use crate::model::limits::BURST_LEN;
 use crate::model::time::{ProcTime, Span};
 
-use super::backoff::Backoff;
 use super::connection::{Dialer, Link, LinkError, Purpose};
 use super::keep_alive::{Due, KeepAlive};
 use super::packet::{Arrived, FromBroker, Grant, ToBroker};
+use super::retry::Retry;
 
 /// Every packet id once, and SUBSCRIBE.
 const ACKS_LEN: usize = u16::MAX as usize;
@@ -83,19 +83,17 @@ impl From<Closed> for End {
 /// thread still hands over, and disconnects when that drops its end.
 pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
     let mut dialer = Dialer::new(spec.broker.clone(), Purpose::PersistentSession);
-    let mut backoff = Backoff::new(&spec.broker.client_id, entropy(), spec.retry_max);
+    let mut retry = Retry::new(&spec.broker, spec.retry_max, "no connection to the device broker");
     let mut connection = 0_u32;
     let mut all_granted = false;
-    let mut reported = String::new();
     loop {
         connection += 1;
         let end = tokio::select! {
-            end = connect(&spec, &mut dialer, &inbox, clock, connection, all_granted, &mut backoff) => end,
+            end = connect(&spec, &mut dialer, &inbox, clock, connection, all_granted, &mut retry) => end,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let end = match end {
             Ok(mut session) => {
-                reported.clear();
                 info!(broker = %spec.broker.host, port = spec.broker.port, connection, "device broker connected");
                 let end = session.run(&mut stop).await;
                 all_granted = session.all_granted;
@@ -105,13 +103,7 @@ pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut s
         };
         let End::Lost(error) = end else { return };
         let reason = error.to_string();
-        let wait = backoff.handle_down(clock.proc());
-        if reason == reported {
-            debug!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "device broker still unavailable");
-        } else {
-            warn!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "no connection to the device broker");
-            reported.clone_from(&reason);
-        }
+        let wait = retry.handle_down(clock.proc(), &reason);
         if inbox.send(Input::DevicesDown { reason }).await.is_err() {
             return;
         }
@@ -129,12 +121,12 @@ async fn connect<'a>(
     clock: SystemClock,
     connection: u32,
     all_granted: bool,
-    backoff: &mut Backoff,
+    retry: &mut Retry,
 ) -> Result<Session<'a>, End> {
     let (link, connack) = dialer.connect().await?;
     let resumed = connack.resumed;
     let now = clock.proc();
-    backoff.handle_up(now);
+    retry.handle_up(now);
     let (acks_in, acks) = flume::bounded(ACKS_LEN);
     inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in }).await?;
     let mut session = Session {

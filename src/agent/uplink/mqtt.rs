@@ -22,19 +22,19 @@ use flume::Receiver;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use crate::agent::clock::{SystemClock, entropy, sleep};
+use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::{Closed, InboxSender, Input, Outbound};
-use crate::agent::mqtt::backoff::Backoff;
 use crate::agent::mqtt::connection::{Dialer, Link, LinkError, Purpose};
+use crate::agent::mqtt::in_flight::InFlight;
 use crate::agent::mqtt::keep_alive::{Due, KeepAlive};
 use crate::agent::mqtt::packet::{ConnAck, FromBroker, Outgoing, ToBroker};
 use crate::agent::mqtt::reason::{NO_SUBSCRIBERS, Reason};
+use crate::agent::mqtt::retry::Retry;
 use crate::config::boot::{BrokerSpec, Protocol};
-use crate::engine::step::{Batch, Refusal, UplinkTerms};
+use crate::engine::step::{Batch, BatchId, Refusal, UplinkTerms};
 use crate::model::limits::UPLINK_WINDOW;
 use crate::model::time::{ProcTime, Span};
 
-use super::in_flight::{InFlight, Sent};
 use super::outgoing;
 
 /// Batches and a few status documents.
@@ -82,34 +82,26 @@ impl From<Closed> for End {
 /// Runs until the last document was delivered, or `stop` turns true while there
 /// is no connection, or the engine thread is gone. Network trouble never ends it.
 pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
-    let purpose = Purpose::CleanSession { will_topic: spec.status_topic.clone(), will: spec.will.clone() };
+    let purpose = Purpose::CleanSession { will: Some((spec.status_topic.clone(), spec.will.clone())) };
     let mut dialer = Dialer::new(spec.broker.clone(), purpose);
-    let mut backoff = Backoff::new(&spec.broker.client_id, entropy(), spec.retry_max);
-    let mut reported = String::new();
+    let mut retry = Retry::new(&spec.broker, spec.retry_max, "no uplink: results are kept");
     loop {
         let connected = tokio::select! {
-            connected = connect(&spec, &mut dialer, &inbox, clock, &mut backoff) => connected,
+            connected = connect(&spec, &mut dialer, &inbox, clock, &mut retry) => connected,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let (end, blames_a_batch) = match connected {
             Ok(mut session) => {
-                reported.clear();
                 info!(broker = %spec.broker.host, port = spec.broker.port, "uplink connected");
                 let end = session.run().await;
                 let blames = matches!(&end, End::Lost(error) if error.blames_a_message());
-                (end, blames && session.in_flight.holds_a_batch())
+                (end, blames && session.in_flight.holds(|sent| matches!(sent, Sent::Batch(_))))
             }
             Err(end) => (end, false),
         };
         let End::Lost(error) = end else { return };
         let reason = error.to_string();
-        let wait = backoff.handle_down(clock.proc());
-        if reason == reported {
-            debug!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "uplink still unavailable");
-        } else {
-            warn!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "no uplink: results are kept");
-            reported.clone_from(&reason);
-        }
+        let wait = retry.handle_down(clock.proc(), &reason);
         if inbox.send(Input::UplinkDown { reason, blames_a_batch }).await.is_err() {
             return;
         }
@@ -125,7 +117,7 @@ async fn connect<'a>(
     dialer: &mut Dialer,
     inbox: &'a InboxSender,
     clock: SystemClock,
-    backoff: &mut Backoff,
+    retry: &mut Retry,
 ) -> Result<Session<'a>, End> {
     let (link, ConnAck { terms: broker, .. }) = dialer.connect().await?;
     if broker.no_qos1 {
@@ -133,7 +125,7 @@ async fn connect<'a>(
         return Err(LinkError::Broken(reason.into()).into());
     }
     let now = clock.proc();
-    backoff.handle_up(now);
+    retry.handle_up(now);
     let (outbound_in, outbound) = flume::bounded(OUTBOUND_LEN);
     let terms = outgoing::terms(&broker, outgoing::data_topic_bytes(spec.status_topic.len()));
     let said = (spec.broker.protocol == Protocol::V5).then_some(terms);
@@ -155,13 +147,21 @@ struct Session<'a> {
     link: Link,
     outbound: Receiver<Outbound>,
     keep_alive: KeepAlive,
-    in_flight: InFlight,
+    in_flight: InFlight<Sent>,
     terms: UplinkTerms,
     /// Whether the broker keeps the status.
     retain: bool,
     /// The last document is on its way: nothing more comes from the engine thread.
     closing: bool,
     told: Told,
+}
+
+/// What a packet id stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    Batch(BatchId),
+    Status,
+    Last,
 }
 
 /// What is worth one line in the log per connection.

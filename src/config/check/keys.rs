@@ -52,6 +52,7 @@ pub static ROOT: Section = Section {
         key("uplink", Required, "the broker of the cloud (not needed for `replay`)"),
         key("storage", Required, "where state lives (not needed for `replay`)"),
         key("control", Optional, "the control socket; without it there is none"),
+        key("local", Optional, "results on the devices' broker too; without it there are none"),
         key("streams", Optional, "what is aggregated, and how"),
         key("joins", Optional, "what is joined across streams"),
     ],
@@ -125,6 +126,15 @@ pub static STORAGE: Section = Section {
 pub static CONTROL: Section = Section {
     title: "[control]",
     keys: &[key("socket", Required, "path of a Unix socket, for `tidegate status`; at most 107 bytes")],
+};
+
+/// `[local]`.
+pub static LOCAL: Section = Section {
+    title: "[local]",
+    keys: &[
+        key("retain", Default("false"), "`true`: the broker keeps the last result of each topic"),
+        key("qos", Default("0"), "0 or 1"),
+    ],
 };
 
 /// `[[streams]]`.
@@ -326,13 +336,14 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 13] = [
+pub static SECTIONS: [&Section; 14] = [
     &ROOT,
     &GATEWAY,
     &BROKER,
     &UPLINK_ONLY,
     &STORAGE,
     &CONTROL,
+    &LOCAL,
     &STREAM,
     &FIELD,
     &TIME,
