@@ -16,8 +16,6 @@ pub struct Config {
     pub devices: BrokerSpec,
     /// The broker of the cloud.
     pub uplink: BrokerSpec,
-    /// Batches are compressed with zstd.
-    pub compress: bool,
     /// Results on the devices' broker too; `None`: none.
     pub local: Option<LocalSpec>,
     /// Where state lives.

@@ -16,6 +16,7 @@ mod fields;
 mod join;
 pub mod keys;
 mod local;
+mod outbox;
 mod records;
 mod scalar;
 mod stream;
@@ -27,9 +28,9 @@ mod window;
 use std::path::PathBuf;
 
 use crate::engine::encode::Encoding;
-use crate::engine::spec::{CommitSpec, PipelineSpec};
+use crate::engine::spec::{CommitSpec, PipelineSpec, UplinkPolicy};
 use crate::model::ids::Name;
-use crate::model::limits::{MQTT_NAME_BYTES, OUTBOX_BYTES};
+use crate::model::limits::MQTT_NAME_BYTES;
 use crate::model::time::Span;
 
 use super::boot::{Config, LocalSpec, StorageSpec};
@@ -104,7 +105,6 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
             pipeline: parts.pipeline?,
             devices: parts.brokers.devices?,
             uplink: parts.brokers.uplink?,
-            compress: parts.brokers.compress,
             storage: StorageSpec { path: parts.storage? },
             control: parts.control,
             local: parts.local,
@@ -176,8 +176,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     // An absent section was reported where it is needed; its defaults are valid.
     let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
     let commit = commit(&storage, report);
-    let outbox_bytes_max =
-        storage.parsed("outbox_max_bytes", scalar::SIZE, report, |text| scalar::size(text, OUTBOX_BYTES));
+    let outbox = outbox::check(root, report);
 
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
@@ -186,11 +185,14 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let streams = stream::check_all(root, report);
     let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
+        let (outbox, uplink) = outbox?;
+        let uplink = UplinkPolicy { compressed: brokers.compress, ..uplink };
         Some(PipelineSpec {
             gateway: id?,
             topic_prefix: prefix?,
             encoding: encoding?,
-            outbox_bytes_max: outbox_bytes_max?,
+            outbox,
+            uplink,
             streams: streams?,
             joins: joins?,
             commit: commit?,

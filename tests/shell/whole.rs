@@ -40,7 +40,6 @@ impl Agent {
             pipeline: pipeline(),
             devices: broker_spec(devices, "gw"),
             uplink: broker_spec(uplink, "gw-uplink"),
-            compress: false,
             local: None,
             storage: StorageSpec { path: dir.to_owned() },
             control: Some(control.clone()),

@@ -51,6 +51,7 @@ pub static ROOT: Section = Section {
         key("devices", Required, "the broker that the devices publish to (not needed for `replay`)"),
         key("uplink", Required, "the broker of the cloud (not needed for `replay`)"),
         key("storage", Required, "where state lives (not needed for `replay`)"),
+        key("outbox", Optional, "what is kept while the cloud is away, and how it is sent"),
         key("control", Optional, "the control socket; without it there is none"),
         key("local", Optional, "results on the devices' broker too; without it there are none"),
         key("streams", Optional, "what is aggregated, and how"),
@@ -118,7 +119,33 @@ pub static STORAGE: Section = Section {
         key("path", Required, "directory; made when missing"),
         key("commit_interval", Default("1s"), "longest time from a message to its commit, 10ms to 1m"),
         key("snapshot_interval", Default("120s"), "time between snapshots, up to 1d, not below `commit_interval`"),
-        key("outbox_max_bytes", Default("8MiB"), "results kept while the cloud is away, 64KiB to 8MiB"),
+    ],
+};
+
+/// `[outbox]`.
+pub static OUTBOX: Section = Section {
+    title: "[outbox]",
+    keys: &[
+        key("max_bytes", Default("256MiB"), "what is kept while the cloud is away, 64KiB to 4GiB"),
+        key("backlog_share", Default("50%"), "of the uplink, for what waited, while there is something new"),
+        key("messages_per_second", Optional, "at most; a message is a batch"),
+        key("bytes_per_second", Optional, "of payload, at most"),
+        key("bytes_per_day", Optional, "of payload (UTC); what waited stops at 80 %, alarms never"),
+        key("payload_max_bytes", Default("112KiB"), "of one message, 4KiB to 896KiB"),
+        key("window", Default("32"), "messages without an acknowledgement, 1 to 32"),
+        key("live", Optional, "bounds of this lane; see `outbox.live`"),
+        key("update", Optional, "the same"),
+        key("backlog", Optional, "the same"),
+        key("late", Optional, "the same"),
+    ],
+};
+
+/// `[outbox.live]` and the other lanes.
+pub static OUTBOX_LANE: Section = Section {
+    title: "[outbox.live], [outbox.update], [outbox.backlog], [outbox.late]",
+    keys: &[
+        key("max_bytes", Optional, "of this lane, from 64KiB; beyond it the oldest go, with a gap record"),
+        key("max_age", Optional, "how long a record is kept while the agent runs, 10s to 366d; then it goes likewise"),
     ],
 };
 
@@ -336,12 +363,14 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 14] = [
+pub static SECTIONS: [&Section; 16] = [
     &ROOT,
     &GATEWAY,
     &BROKER,
     &UPLINK_ONLY,
     &STORAGE,
+    &OUTBOX,
+    &OUTBOX_LANE,
     &CONTROL,
     &LOCAL,
     &STREAM,
