@@ -46,7 +46,7 @@ impl Local {
             Row::Join(join, _) => ["join", join.join, join.key],
             Row::Pair(pair) => ["join", pair.join, pair.key],
             Row::Record(record, _) => [record.stream, "", record.key],
-            Row::Late(..) | Row::Gap(_) | Row::Alarm(_) => return None,
+            Row::Late(..) | Row::Gap(..) | Row::Alarm(_) => return None,
         };
         let mut topic = self.base.clone();
         for (index, level) in [stream, window, key].into_iter().enumerate() {
