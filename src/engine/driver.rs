@@ -11,6 +11,7 @@ use crate::model::time::{Now, ProcTime, Span};
 use self::outbox::ChainState;
 use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
+use super::local::Local;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
@@ -40,6 +41,7 @@ pub struct Driver<S: Store + Chain> {
     writes: Vec<u8>,
     commits: u64,
     snapshots: u64,
+    local: Option<Local>,
 }
 
 /// A store that does not take our writes.
@@ -89,7 +91,8 @@ impl<S: Store + Chain> Driver<S> {
         let policy = CommitPolicy::new(pipeline.commit.interval);
         let snapshot_interval = pipeline.commit.snapshot_interval;
         let lost = !loaded.damage.is_empty();
-        let (engine, snapshot_needed, fresh) = restore(pipeline, loaded, now);
+        let (engine, snapshot_needed, fresh) = restore(pipeline.clone(), loaded, now);
+        let local = Local::new(&pipeline, engine.outbox());
         let mut driver = Driver {
             engine,
             store,
@@ -102,6 +105,7 @@ impl<S: Store + Chain> Driver<S> {
             writes: Vec::new(),
             commits: 0,
             snapshots: 0,
+            local,
         };
         if lost || fresh {
             driver.adopt_blocks();
@@ -238,7 +242,10 @@ impl<S: Store + Chain> Driver<S> {
                 if self.snapshot_at.is_none() {
                     self.snapshot_at = Some(now.proc + self.snapshot_interval);
                 }
-                step.effects.into_iter().for_each(perform);
+                step.effects.into_iter().for_each(&mut *perform);
+                if let Some(local) = &mut self.local {
+                    local.publish(self.engine.outbox(), perform);
+                }
                 self.free_blocks();
             }
             Err(error) => self.note_failure(now, &error),

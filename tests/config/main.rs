@@ -7,7 +7,7 @@ mod wrong;
 
 use std::path::PathBuf;
 
-use tidegate::config::boot::{BrokerSpec, ClientCert, Config, TlsSpec};
+use tidegate::config::boot::{BrokerSpec, ClientCert, Config, Credential, Protocol, ProxySpec, Secret, TlsSpec, Trust};
 use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
@@ -53,6 +53,13 @@ keep_alive = "30s"
 [uplink]
 broker = "mqtts://cloud.example"
 client_id = "there"
+username_file = "/run/tidegate/user"
+protocol = "5"
+compression = "zstd"
+alpn = ["x-amzn-mqtt-ca"]
+server_name = "mqtt.example"
+proxy = "http://gw%207@proxy.site:3128"
+proxy_password_file = "/etc/tidegate/proxy-password"
 ca_file = "/etc/tidegate/ca.pem"
 cert_file = "/etc/tidegate/cert.pem"
 key_file = "/etc/tidegate/key.pem"
@@ -143,6 +150,8 @@ fn a_minimal_file_has_the_documented_defaults() {
         host: host.into(),
         port: 1883,
         tls: None,
+        protocol: Protocol::V311,
+        proxy: None,
         client_id: client_id.into(),
         username: None,
         password_file: None,
@@ -185,7 +194,15 @@ fn a_full_file_says_what_it_says() {
     assert_eq!(config.uplink.port, 8883);
     let client =
         Some(ClientCert { cert_file: "/etc/tidegate/cert.pem".into(), key_file: "/etc/tidegate/key.pem".into() });
-    assert_eq!(config.uplink.tls, Some(TlsSpec { ca_file: "/etc/tidegate/ca.pem".into(), client }));
+    let trust = Trust::File("/etc/tidegate/ca.pem".into());
+    let alpn = vec!["x-amzn-mqtt-ca".to_owned()];
+    assert_eq!(config.uplink.tls, Some(TlsSpec { trust, client, server_name: Some("mqtt.example".into()), alpn }));
+    assert_eq!(config.uplink.protocol, Protocol::V5);
+    let user = Secret("gw 7".into());
+    let login = Some((user, Credential::File("/etc/tidegate/proxy-password".into())));
+    assert_eq!(config.uplink.proxy, Some(ProxySpec { host: "proxy.site".into(), port: 3128, login }));
+    assert_eq!(config.uplink.username, Some(Credential::File("/run/tidegate/user".into())));
+    assert!(!format!("{config:?}").contains("gw 7"), "credentials are not for logs");
     assert_eq!(config.control, Some("/run/tidegate/control.sock".into()));
     assert_eq!(config.pipeline.topic_prefix, "site/tide");
     let outbox = config.pipeline.outbox;
@@ -200,7 +217,7 @@ fn a_full_file_says_what_it_says() {
         backlog_share: 20,
         payload_max: 64 << 10,
         window: 8,
-        compressed: false,
+        compressed: true,
     };
     assert_eq!(config.pipeline.uplink, policy);
     assert_eq!(config.storage.reserve_bytes, 64 << 20);

@@ -43,6 +43,8 @@ pub struct PipelineSpec {
     pub joins: Vec<JoinSpec>,
     /// When to commit and to snapshot.
     pub commit: CommitSpec,
+    /// Results go to the devices' own broker as well.
+    pub local: bool,
 }
 
 /// When the driver commits.
@@ -105,6 +107,7 @@ impl PipelineSpec {
             streams,
             joins: Vec::new(),
             commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },
+            local: false,
         }
     }
 }
