@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn batch(id: u64) -> Effect {
-        Effect::Publish(Batch { id: BatchId(id), topic: String::new(), payload: Vec::new(), records: 1 })
+        Effect::Publish(Batch::new(BatchId(id), "", ""))
     }
 
     #[test]

@@ -16,13 +16,14 @@
 //! | single readings | `dedup` · `records` `ordered` · `redelivery` |
 //! | across streams | `join` |
 //! | the books | `ledger` · `status` |
-//! | durability | `driver` `commit_policy` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `store` `memory_store` |
+//! | durability | `driver` `commit_policy` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |
 
 mod add;
 mod advance;
 pub mod aggregate;
 mod backfill;
+pub mod chain;
 mod checkpoint;
 pub mod commit_policy;
 mod deadlines;
@@ -182,10 +183,12 @@ impl Engine {
             Event::SessionStarted { resumed } => self.handle_session(resumed),
             Event::InputLive(live) => self.idle_clock.set_running(now.proc, live),
             Event::UplinkUp => self.uplink_up = true,
-            Event::UplinkDown => {
+            Event::UplinkTerms(_) => {}
+            Event::UplinkDown | Event::UplinkClosedByPeer => {
                 self.uplink_up = false;
                 self.outbox.handle_down();
             }
+            Event::UplinkRefused(..) => {}
             Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
             Event::Availability(signal) => self.handle_availability(now, signal),
             Event::Tick => {}

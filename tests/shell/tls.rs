@@ -87,7 +87,7 @@ fn spec(port: u16, files: &Path, ca: &str, client: Option<&str>) -> BrokerSpec {
 
 fn publishes(task: &Task) {
     let outbound = task.uplink_up();
-    let batch = Batch { id: BatchId(7), topic: "t".into(), payload: b"x".to_vec(), records: 1 };
+    let batch = Batch::new(BatchId(7), "t", "x");
     outbound.try_send(Outbound::Batch(batch)).expect("connected");
     assert_eq!(task.acked(), BatchId(7));
 }

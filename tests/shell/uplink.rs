@@ -9,7 +9,7 @@ use crate::peer::{Peer, Received};
 use crate::task::{Task, broker_spec};
 
 fn batch(id: u64) -> Outbound {
-    Outbound::Batch(Batch { id: BatchId(id), topic: "t/gw/data".into(), payload: id.to_string().into(), records: 1 })
+    Outbound::Batch(Batch::new(BatchId(id), "t/gw/data", id.to_string()))
 }
 
 fn status(payload: &str, retain: bool) -> Received {

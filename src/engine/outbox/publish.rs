@@ -85,7 +85,12 @@ impl Outbox {
         self.in_flight.batches.push_back(Sent { id, kind, epoch, first_seq, last_seq });
         self.in_flight.late_had_its_turn = kind == LaneKind::Late;
         let records = u32::try_from(count).expect("a batch is bounded");
-        Some(Batch { id, topic: envelope.topic(kind), payload, records })
+        Some(Batch {
+            records,
+            lane: kind,
+            encoding: envelope.encoding,
+            ..Batch::new(id, envelope.topic(kind), payload)
+        })
     }
 
     /// The cloud's broker has a batch: its rows are gone. An unknown id is one of
