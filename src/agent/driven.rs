@@ -6,6 +6,7 @@ use crate::engine::driver::{Driver, StorageStatus};
 use crate::engine::status::Status;
 use crate::engine::step::{Effect, Event};
 use crate::engine::store::Store;
+use crate::engine::wear::Written;
 use crate::model::time::{Now, ProcTime};
 
 use super::engine_thread::Engine;
@@ -41,6 +42,10 @@ impl<S: Store> Engine for Driver<S> {
 
     fn unacknowledged(&self) -> usize {
         self.engine().uncommitted_messages()
+    }
+
+    fn written(&self) -> Written {
+        Driver::written(self)
     }
 
     fn report(&self, now: Now) -> serde_json::Value {

@@ -8,11 +8,13 @@
 //! uptime_ms               of this process
 //! health                  {state: "ok" | "degraded", reasons: [..]}
 //! devices, uplink         {connected, since_ms, connections, subscribed, refused, reason}
+//! wear                    what the flash was given: bytes, per reading, per day, budget
 //! engine                  the engine's own report: ledger, lag, outbox, epoch ...
 //! ```
 
 use serde::Serialize;
 
+use crate::engine::wear::WearStatus;
 use crate::model::time::{Now, ProcTime};
 
 /// Who we are; the same in every document.
@@ -60,6 +62,7 @@ struct Document<'a> {
     health: Health<'a>,
     devices: &'a ConnectionFacts,
     uplink: &'a ConnectionFacts,
+    wear: &'a WearStatus,
     engine: &'a serde_json::Value,
 }
 
@@ -80,6 +83,8 @@ pub struct Status<'a> {
     pub devices: &'a ConnectionFacts,
     /// The cloud's broker.
     pub uplink: &'a ConnectionFacts,
+    /// What the flash was given.
+    pub wear: WearStatus,
     /// What is wrong; empty: healthy.
     pub health: &'a [String],
     /// The engine's report.
@@ -146,6 +151,7 @@ impl Status<'_> {
             health: Health { state: if self.health.is_empty() { "ok" } else { "degraded" }, reasons: self.health },
             devices: self.devices,
             uplink: self.uplink,
+            wear: &self.wear,
             engine: self.engine,
         };
         serde_json::to_vec(&document).expect("text, numbers and JSON values always serialise")
@@ -162,6 +168,7 @@ impl Identity {
 
 #[cfg(test)]
 mod tests {
+    use crate::engine::wear::{Meter, Sample, Written};
     use crate::model::time::{ClockQuality, WallTime};
 
     use super::*;
@@ -182,8 +189,16 @@ mod tests {
         let mut health = vec!["storage is full".to_owned()];
         add_reasons(&mut health, &devices, &uplink);
         let engine = serde_json::json!({"epoch": 1});
-        let status =
-            Status { identity: &identity, now, devices: &devices, uplink: &uplink, health: &health, engine: &engine };
+        let wear = Meter::default().status(Sample::default(), None, &Written::default());
+        let status = Status {
+            identity: &identity,
+            now,
+            devices: &devices,
+            uplink: &uplink,
+            wear,
+            health: &health,
+            engine: &engine,
+        };
 
         let text = String::from_utf8(status.offline("SIGTERM")).expect("UTF-8");
         assert_eq!(
@@ -196,6 +211,8 @@ mod tests {
                 r#""uplink not connected: connection refused"]},"#,
                 r#""devices":{"connected":true,"since_ms":1500,"connections":1,"refused":["secret/#"]},"#,
                 r#""uplink":{"connected":false,"since_ms":0,"connections":0,"reason":"connection refused"},"#,
+                r#""wear":{"source":"estimate","device":null,"device_bytes":null,"written_bytes":0,"bytes_per_reading":null,"#,
+                r#""bytes_per_day":null,"written_per_day":null,"budget":null},"#,
                 r#""engine":{"epoch":1}}"#
             )
         );

@@ -11,6 +11,7 @@
 
 mod aggregates;
 mod broker;
+mod budget;
 mod dedup;
 mod fields;
 mod join;
@@ -172,6 +173,10 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     // An absent section was reported where it is needed; its defaults are valid.
     let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
     let commit = commit(&storage, report);
+    if let (Some(commit), Some(table)) = (commit, &devices) {
+        let keep_alive = brokers.devices.as_ref().map(|broker| broker.keep_alive);
+        budget::warn(table, keep_alive, commit.interval, commit.budget, report);
+    }
     let outbox_bytes_max =
         storage.parsed("outbox_max_bytes", scalar::SIZE, report, |text| scalar::size(text, OUTBOX_BYTES));
 
@@ -210,7 +215,8 @@ fn commit(storage: &Table<'_>, report: &mut Report) -> Option<CommitSpec> {
     };
     let interval = span("commit_interval", COMMIT_INTERVAL, report);
     let snapshot_interval = span("snapshot_interval", SNAPSHOT_INTERVAL, report);
-    let commit = CommitSpec { interval: interval?, snapshot_interval: snapshot_interval? };
+    let budget = budget::check(storage, interval, report);
+    let commit = CommitSpec { interval: interval?, snapshot_interval: snapshot_interval?, budget };
     if commit.snapshot_interval < commit.interval {
         let wrong = format!("must not be below commit_interval ({})", scalar::show(commit.interval));
         report.problem(&storage.spot_of("snapshot_interval"), Wrong::new(wrong));

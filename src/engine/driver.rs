@@ -13,6 +13,7 @@ use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
 use super::store::{Loaded, Store, StoreError};
+use super::wear::{Budget, Written, physical};
 use super::{Canary, Engine};
 
 /// Pause after a failed write, doubled up to [`RETRY_MAX`].
@@ -37,6 +38,9 @@ pub struct Driver<S: Store> {
     writes: Vec<u8>,
     commits: u64,
     snapshots: u64,
+    budget: Option<Budget>,
+    /// What the medium was given, by estimate.
+    written: u64,
 }
 
 /// A store that does not take our writes.
@@ -73,6 +77,7 @@ impl<S: Store> Driver<S> {
         let loaded = store.load()?;
         let policy = CommitPolicy::new(pipeline.commit.interval);
         let snapshot_interval = pipeline.commit.snapshot_interval;
+        let budget = pipeline.commit.budget.map(|budget| Budget::new(budget.per_day, budget.interval_max));
         let (engine, snapshot_needed) = restore(pipeline, loaded, now);
         let mut driver = Driver {
             engine,
@@ -85,6 +90,8 @@ impl<S: Store> Driver<S> {
             writes: Vec::new(),
             commits: 0,
             snapshots: 0,
+            budget,
+            written: 0,
         };
         if driver.snapshot_needed {
             match driver.take_snapshot(now) {
@@ -164,6 +171,21 @@ impl<S: Store> Driver<S> {
         }
     }
 
+    /// What the medium was given for what was taken in.
+    pub fn written(&self) -> Written {
+        Written { readings: self.engine.readings(), bytes: self.written, budget: self.budget }
+    }
+
+    /// Counts what was written since the last call, and holds the next commit back for it.
+    fn count_written(&mut self, now: ProcTime) {
+        let before =
+            core::mem::replace(&mut self.written, physical(self.store.bytes_written(), self.commits + self.snapshots));
+        if let Some(budget) = &mut self.budget {
+            budget.spend(now, self.written.saturating_sub(before));
+            self.policy.hold_back(budget.paid_at());
+        }
+    }
+
     /// Ends the run and gives the store back, as a crash would: nothing is written.
     pub fn into_store(self) -> S {
         self.store
@@ -209,6 +231,7 @@ impl<S: Store> Driver<S> {
             }
             Err(error) => self.note_failure(now, &error),
         }
+        self.count_written(now.proc);
         // A rare large one is not kept: it would be as large as a part of the state.
         self.writes = if step.writes.capacity() > WRITES_KEPT { Vec::new() } else { step.writes };
     }
@@ -221,6 +244,7 @@ impl<S: Store> Driver<S> {
             Ok(()) => self.engine.mark_committed(Some(now)),
             Err(error) => self.note_failure(now, &error),
         }
+        self.count_written(now.proc);
     }
 
     fn snapshot_is_due(&self, now: ProcTime) -> bool {

@@ -13,7 +13,7 @@ pub(super) const DURATION: &str = "a duration such as \"500ms\", \"5s\", \"1m\",
 pub(super) const SIZE: &str = "a size such as \"512KiB\" or \"8MiB\"";
 
 const DURATION_UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-const SIZE_UNITS: [(&str, u64); 3] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20)];
+const SIZE_UNITS: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 /// Where a broker listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,15 @@ pub(super) fn size(text: &str, range: RangeInclusive<usize>) -> Result<usize, Wr
         return Ok(bytes);
     }
     Err(Wrong::new(format!("must be from {}KiB to {}MiB", range.start() >> 10, range.end() >> 20)))
+}
+
+/// Bytes within `range`, which may be beyond what fits in memory.
+pub(super) fn bytes(text: &str, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
+    let bytes = with_unit(text, SIZE, &SIZE_UNITS)?;
+    if range.contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(Wrong::new(format!("must be from {}MiB to {}GiB", range.start() >> 20, range.end() >> 30)))
 }
 
 /// A moment in RFC 3339.

@@ -113,6 +113,6 @@ fn pipeline() -> PipelineSpec {
         windows: vec![window],
         ..StreamSpec::new(name("bench"), topic, device)
     };
-    let commit = CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) };
+    let commit = CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120), budget: None };
     PipelineSpec { commit, ..PipelineSpec::new(name("gw"), vec![stream]) }
 }
