@@ -15,6 +15,7 @@ mod dedup;
 mod fields;
 mod join;
 pub mod keys;
+mod outbox;
 mod records;
 mod scalar;
 mod stream;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use crate::engine::encode::Encoding;
 use crate::engine::spec::{CommitSpec, PipelineSpec};
 use crate::model::ids::Name;
-use crate::model::limits::{MQTT_NAME_BYTES, OUTBOX_BYTES, RESERVE_BYTES};
+use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
 
 use super::boot::{Config, StorageSpec};
@@ -172,21 +173,21 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     // An absent section was reported where it is needed; its defaults are valid.
     let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
     let reserve = storage.parsed("reserve", scalar::SIZE, report, |text| scalar::size(text, RESERVE_BYTES));
-    let reserve = reserve.and_then(|bytes| u64::try_from(bytes).ok());
     let commit = commit(&storage, report);
-    let outbox_bytes_max =
-        storage.parsed("outbox_max_bytes", scalar::SIZE, report, |text| scalar::size(text, OUTBOX_BYTES));
+    let outbox = outbox::check(root, report);
 
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
     let streams = stream::check_all(root, report);
     let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
+        let (outbox, uplink) = outbox?;
         Some(PipelineSpec {
             gateway: id?,
             topic_prefix: prefix?,
             encoding: encoding?,
-            outbox_bytes_max: outbox_bytes_max?,
+            outbox,
+            uplink,
             streams: streams?,
             joins: joins?,
             commit: commit?,

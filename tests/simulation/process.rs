@@ -199,8 +199,9 @@ impl World {
     }
 
     fn check_bound(&self) -> Result<(), String> {
-        let (held, bound) = (self.driver.engine().outbox().bytes(), self.plan.spec.outbox_bytes_max);
-        if held <= bound + self.cloud.held_bytes() + OUTBOX_SLACK {
+        let outbox = self.driver.engine().outbox();
+        let (held, bound) = (outbox.bytes(), self.plan.spec.outbox.bytes_max);
+        if held <= bound + (self.cloud.held_bytes() + OUTBOX_SLACK) as u64 {
             return Ok(());
         }
         Err(format!("the outbox holds {held} bytes, {bound} are allowed"))

@@ -51,6 +51,7 @@ pub static ROOT: Section = Section {
         key("devices", Required, "the broker that the devices publish to (not needed for `replay`)"),
         key("uplink", Required, "the broker of the cloud (not needed for `replay`)"),
         key("storage", Required, "where state lives (not needed for `replay`)"),
+        key("outbox", Optional, "what is kept while the cloud is away, and how it is sent"),
         key("control", Optional, "the control socket; without it there is none"),
         key("streams", Optional, "what is aggregated, and how"),
         key("joins", Optional, "what is joined across streams"),
@@ -93,8 +94,34 @@ pub static STORAGE: Section = Section {
         key("path", Required, "directory; made when missing"),
         key("commit_interval", Default("1s"), "longest time from a message to its commit, 10ms to 1m"),
         key("snapshot_interval", Default("120s"), "time between snapshots, up to 1d, not below `commit_interval`"),
-        key("outbox_max_bytes", Default("8MiB"), "results kept while the cloud is away, 64KiB to 8MiB"),
-        key("reserve", Default("32MiB"), "space that the outbox leaves free on the medium, 8MiB to 1024MiB"),
+        key("reserve", Default("32MiB"), "space that the outbox leaves free on the medium, 8MiB to 1GiB"),
+    ],
+};
+
+/// `[outbox]`.
+pub static OUTBOX: Section = Section {
+    title: "[outbox]",
+    keys: &[
+        key("max_bytes", Default("256MiB"), "what is kept while the cloud is away, 64KiB to 4GiB"),
+        key("backlog_share", Default("50%"), "of the uplink, for what waited, while there is something new"),
+        key("messages_per_second", Optional, "at most; a message is a batch"),
+        key("bytes_per_second", Optional, "of payload, at most"),
+        key("bytes_per_day", Optional, "of payload (UTC); what waited stops at 80 %, alarms never"),
+        key("payload_max_bytes", Default("112KiB"), "of one message, 4KiB to 896KiB"),
+        key("window", Default("32"), "messages without an acknowledgement, 1 to 32"),
+        key("live", Optional, "bounds of this lane; see `outbox.live`"),
+        key("update", Optional, "the same"),
+        key("backlog", Optional, "the same"),
+        key("late", Optional, "the same"),
+    ],
+};
+
+/// `[outbox.live]` and the other lanes.
+pub static OUTBOX_LANE: Section = Section {
+    title: "[outbox.live], [outbox.update], [outbox.backlog], [outbox.late]",
+    keys: &[
+        key("max_bytes", Optional, "of this lane, from 64KiB; beyond it the oldest go, with a gap record"),
+        key("max_age", Optional, "how long a record is kept while the agent runs, 10s to 366d; then it goes likewise"),
     ],
 };
 
@@ -303,8 +330,22 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 12] =
-    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &DEDUP, &WINDOW, &LATE_UPDATES, &JOIN];
+pub static SECTIONS: [&Section; 14] = [
+    &ROOT,
+    &GATEWAY,
+    &BROKER,
+    &STORAGE,
+    &OUTBOX,
+    &OUTBOX_LANE,
+    &CONTROL,
+    &STREAM,
+    &FIELD,
+    &TIME,
+    &DEDUP,
+    &WINDOW,
+    &LATE_UPDATES,
+    &JOIN,
+];
 
 impl Section {
     /// The key of that name.

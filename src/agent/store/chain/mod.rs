@@ -159,10 +159,20 @@ impl DiskChain {
         }
         place.make_way(number).map_err(|error| sort_io(&error))?;
         place.sweep();
-        let medium = (self.make)(&place.place(number)).map_err(sort)?;
+        // Listed before it is made: half of one must not stay behind, or after a restart it
+        // would stand for blocks that are elsewhere.
         place.links.insert(number, lane::Link { bytes: lane::BESIDE_BYTES, last: None });
-        place.writer = Some(Writer::new(medium));
-        Ok(())
+        match (self.make)(&place.place(number)) {
+            Ok(medium) => {
+                place.writer = Some(Writer::new(medium));
+                Ok(())
+            }
+            Err(error) => {
+                // If that fails too, it is done before the next one is made.
+                _ = place.remove(number);
+                Err(sort(error))
+            }
+        }
     }
 
     /// Leaves room for one more open database.
