@@ -135,6 +135,7 @@ impl DiskChain {
         let place = &mut self.lanes[usize::from(lane)];
         let Some(writer) = place.writer.as_mut().filter(|writer| writer.dirty) else { return Ok(()) };
         let result = writer.sync();
+        place.note_written();
         if let Some(first) = place.links.keys().next_back().copied() {
             place.measure(first);
         }
@@ -194,15 +195,13 @@ impl DiskChain {
     /// Reads a block of the database `first`; `Ok(false)` when it has none.
     fn read_from(&mut self, lane: u8, first: u64, number: u64, into: &mut Vec<u8>) -> io::Result<bool> {
         let place = &mut self.lanes[usize::from(lane)];
+        if place.index(first, false)?.block(lane, number, into)? {
+            return Ok(true);
+        }
+        if place.is_index_behind() && place.index(first, true)?.block(lane, number, into)? {
+            return Ok(true);
+        }
         let written = place.writer.is_some() && place.links.keys().next_back() == Some(&first);
-        let had_index = place.has_index(first);
-        let index = place.index(first, false)?;
-        if index.block(lane, number, into)? {
-            return Ok(true);
-        }
-        if written && had_index && place.index(first, true)?.block(lane, number, into)? {
-            return Ok(true);
-        }
         let empty = place.index(first, false)?.last().is_none();
         if empty && !written {
             let damaged = place.place(first);
@@ -239,7 +238,10 @@ impl Chain for DiskChain {
         let writer = place.writer.as_mut().expect("begun above");
         writer.used = appends;
         let bytes = writer.cost_of(&frames);
+        let before = writer.dirty;
         if let Err(error) = writer.write(number, &frames) {
+            // This one is refused here; what is told later is the loss of those before it.
+            writer.dirty = before;
             self.give_up(lane);
             return Err(sort(error));
         }
