@@ -34,7 +34,6 @@ const WRONG: &[Case] = &[
     ("commit_interval = \"500ms\"", "commit_interval = 500", &[("storage.commit_interval", "\"500s\" or \"500ms\"")]),
     ("commit_interval = \"500ms\"", "commit_interval = \"0s\"", &[("storage.commit_interval", "from 10ms to 1m")]),
     ("snapshot_interval = \"60s\"", "snapshot_interval = \"400ms\"", &[("storage.snapshot_interval", "commit_interval (500ms)")]),
-    ("reserve = \"64MiB\"", "reserve = \"4MiB\"", &[("storage.reserve", "from 8MiB to 1GiB")]),
     ("max_bytes = \"64KiB\"\nb", "max_bytes = \"64KB\"\nb", &[("outbox.max_bytes", "\"64KiB\"")]),
     ("max_bytes = \"64KiB\"\nb", "max_bytes = \"1KiB\"\nb", &[("outbox.max_bytes", "from 64KiB to 4GiB")]),
     ("\"20%\"", "20", &[("outbox.backlog_share", "a percentage")]),
@@ -44,6 +43,7 @@ const WRONG: &[Case] = &[
     ("\"7d\"", "\"7s\"", &[("outbox.late.max_age", "from 10s")]),
     ("window = 8", "window = 64", &[("outbox.window", "from 1 to 32")]),
     ("max_bytes = \"64KiB\"\nb", "max_bytes = 65536\nb", &[("outbox.max_bytes", "\"65536B\"")]),
+    ("reserve = \"64MiB\"", "reserve = \"4MiB\"", &[("storage.reserve", "from 8MiB to 1GiB")]),
     ("path = \"/var/lib/tidegate\"\n", "", &[("storage.path", "is missing")]),
     ("/run/tidegate/control.sock", "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789", &[("control.socket", "107 bytes")]),
     // --- streams

@@ -361,7 +361,7 @@ impl Store for SledStore {
     }
 
     fn bytes_written(&self) -> u64 {
-        self.ring.bytes_written()
+        self.ring.bytes_written() + self.chain.bytes_written()
     }
 }
 

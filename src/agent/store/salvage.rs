@@ -15,9 +15,9 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use super::FREE_BYTES_MIN;
 use super::files;
 use super::packing::ZSTD;
-use super::sled::FREE_BYTES_MIN;
 use crate::engine::ring::scan::{Index, LOOKAHEAD, Place};
 use crate::engine::ring::slots::{SlotError, SlotId, Slots};
 use crate::engine::ring::{Mark, Ring};

@@ -11,7 +11,7 @@ use tidegate::engine::chain::Chain;
 use tidegate::engine::ring::slots::{SlotError, SlotId, Slots};
 use tidegate::engine::store::StoreError;
 
-use super::{BACKLOG, LATE, in_memory, open, read};
+use super::{BACKLOG, LATE, in_memory, links, open, read};
 use crate::random::Random;
 
 /// Decides at each operation whether it fails.
@@ -90,7 +90,7 @@ fn whatever_fails_what_was_reported_durable_is_there() {
             faults.set([0, 5, 40][random.below(3)]);
             let mut run = durable.clone();
             let mut appended = true;
-            for _ in 0..1 + random.below(12) {
+            for _ in 0..=random.below(11) {
                 let lane = random.below(2);
                 let size = random.size(60_000);
                 let block = random.bytes(size);
@@ -187,4 +187,21 @@ fn a_chain_removed_under_a_running_agent_is_begun_anew() {
     let mut tries = (0..3).map(|_| chain.append_block(LATE, 2, b"two").and_then(|_| chain.sync_blocks()));
     assert!(tries.any(|tried| tried.is_ok()), "it goes on by itself");
     assert_eq!(read(&mut chain, LATE, 2).unwrap(), b"two");
+}
+
+#[test]
+fn one_database_that_cannot_be_read_does_not_hide_the_others() {
+    let dir = in_memory();
+    for number in 0..3 {
+        let mut chain = open(dir.path());
+        chain.append_block(LATE, number, b"some").unwrap();
+        chain.sync_blocks().unwrap();
+    }
+    let links = links(dir.path(), "late");
+    fs::remove_file(links[1].join("db")).unwrap();
+    assert_eq!(open(dir.path()).find_blocks(LATE).unwrap(), [0, 2]);
+    for link in [&links[0], &links[2]] {
+        fs::remove_file(link.join("db")).unwrap();
+    }
+    assert!(matches!(open(dir.path()).find_blocks(LATE), Err(StoreError::Failed(_))));
 }
