@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, error, info};
 
 use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
+use crate::engine::wear::Written;
 use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
 use crate::model::time::{Now, ProcTime, Span};
 
@@ -25,6 +26,7 @@ use super::liveness::Liveness;
 use super::routes::Routes;
 use super::status::{ConnectionFacts, Identity, Status, add_reasons};
 use super::systemd::Supervision;
+use super::wear::{BlockDevice, Wear};
 
 /// The retained status is renewed this often.
 pub const STATUS_EVERY: Span = Span::from_secs(30);
@@ -49,6 +51,10 @@ pub trait Engine {
     fn unacknowledged(&self) -> usize;
     /// What is wrong with it; empty: healthy. Asked every second, so it is cheap.
     fn health(&self) -> Vec<String>;
+    /// What it wrote for what it took in. Asked every second, so it is cheap.
+    fn written(&self) -> Written {
+        Written::default()
+    }
     /// Its part of the status document. May walk through all devices.
     fn report(&self, now: Now) -> serde_json::Value;
 }
@@ -63,6 +69,8 @@ pub struct Wiring {
     pub identity: Identity,
     /// Longest time between a message and its commit.
     pub commit_interval: Span,
+    /// What the state lies on, where that can be told.
+    pub device: Option<BlockDevice>,
 }
 
 /// Starts the thread. It ends after [`Input::Stop`], or when every sender is gone.
@@ -93,6 +101,9 @@ struct EngineThread<E> {
     supervision: Supervision,
     devices: ConnectionFacts,
     uplink: ConnectionFacts,
+    /// Known once its task has said something: it runs only where it is wanted.
+    local: Option<ConnectionFacts>,
+    wear: Wear,
     health: Vec<String>,
     health_at: ProcTime,
     /// When the retained status is due; `None` without an uplink.
@@ -110,8 +121,9 @@ enum Turn {
 
 impl<E: Engine> EngineThread<E> {
     fn new(engine: E, wiring: Wiring) -> EngineThread<E> {
-        let Wiring { clock, inbox, identity, commit_interval } = wiring;
+        let Wiring { clock, inbox, identity, commit_interval, device } = wiring;
         let now = clock.proc();
+        let wear = Wear::start(device, now, &engine.written());
         EngineThread {
             engine,
             clock,
@@ -123,6 +135,8 @@ impl<E: Engine> EngineThread<E> {
             supervision: Supervision::default(),
             devices: ConnectionFacts::default(),
             uplink: ConnectionFacts::default(),
+            local: None,
+            wear,
             health: Vec::new(),
             health_at: now,
             status_at: None,
@@ -144,6 +158,7 @@ impl<E: Engine> EngineThread<E> {
         self.routes.send_last(last);
         // Ends the acknowledgements: the connection sends what it has and disconnects.
         self.routes.clear_devices();
+        self.routes.clear_local();
         info!(reason, "engine stopped");
     }
 
@@ -170,6 +185,9 @@ impl<E: Engine> EngineThread<E> {
             self.engine.handle(now, Event::InputLive(live));
         }
         self.engine.advance(now, &mut |effect| self.routes.perform(effect));
+        if let Some(local) = &mut self.local {
+            local.dropped = self.routes.local_dropped();
+        }
         self.give_room_back();
         let acks = self.routes.take_acks();
         if acks > 0 {
@@ -210,22 +228,35 @@ impl<E: Engine> EngineThread<E> {
                 self.devices.handle_down(now.proc, reason);
                 self.liveness.handle_down(now.proc);
             }
-            Input::UplinkUp { outbound } => {
+            Input::UplinkUp { outbound, terms } => {
                 self.routes.set_uplink(outbound);
                 self.uplink.handle_up(now.proc);
                 self.status_at = Some(now.proc);
                 self.engine.handle(now, Event::UplinkUp);
+                if let Some(terms) = terms {
+                    self.engine.handle(now, Event::UplinkTerms(terms));
+                }
             }
             Input::UplinkAcked(batch) => self.engine.handle(now, Event::UplinkAcked(batch)),
-            Input::UplinkDown { reason } => {
+            Input::UplinkRefused(batch, refusal) => self.engine.handle(now, Event::UplinkRefused(batch, refusal)),
+            Input::UplinkDown { reason, blames_a_batch } => {
                 if self.uplink.connected {
-                    self.engine.handle(now, Event::UplinkDown);
+                    self.engine.handle(now, if blames_a_batch { Event::UplinkClosedByPeer } else { Event::UplinkDown });
                 }
                 self.routes.clear_uplink();
                 self.uplink.handle_down(now.proc, reason);
                 self.status_at = None;
             }
+            Input::LocalUp { records } => {
+                self.routes.set_local(records);
+                self.local.get_or_insert_default().handle_up(now.proc);
+            }
+            Input::LocalDown { reason } => {
+                self.routes.clear_local();
+                self.local.get_or_insert_default().handle_down(now.proc, reason);
+            }
             Input::Query(answer) => {
+                self.wear.note(now.proc, &self.engine.written());
                 let report = self.engine.report(now);
                 // Whoever asked may have gone.
                 let _ = answer.send(self.status(now, &self.health(), &report).online());
@@ -273,6 +304,7 @@ impl<E: Engine> EngineThread<E> {
             return;
         }
         self.health_at = now.proc;
+        self.wear.note(now.proc, &self.engine.written());
         let health = self.health();
         if let Some(worst) = health.first() {
             self.supervision.handle_line(now.proc, &format!("degraded: {worst}"));
@@ -294,12 +326,23 @@ impl<E: Engine> EngineThread<E> {
 
     fn health(&self) -> Vec<String> {
         let mut reasons = self.engine.health();
+        reasons.extend(self.wear.trouble());
         add_reasons(&mut reasons, &self.devices, &self.uplink);
         reasons
     }
 
     fn status<'a>(&'a self, now: Now, health: &'a [String], engine: &'a serde_json::Value) -> Status<'a> {
-        Status { identity: &self.identity, now, devices: &self.devices, uplink: &self.uplink, health, engine }
+        let local = self.local.as_ref();
+        Status {
+            identity: &self.identity,
+            now,
+            devices: &self.devices,
+            uplink: &self.uplink,
+            local,
+            wear: self.wear.status(),
+            health,
+            engine,
+        }
     }
 }
 
@@ -346,7 +389,8 @@ mod tests {
     fn a_store_that_takes_nothing_stops_the_intake_at_a_bound_and_a_commit_opens_it_again() {
         let (sender, inbox) = inbox();
         let identity = Identity { gateway: "gw".into(), config_hash: String::new() };
-        let wiring = Wiring { clock: SystemClock::start(), inbox, identity, commit_interval: Span::from_secs(1) };
+        let wiring =
+            Wiring { clock: SystemClock::start(), inbox, identity, commit_interval: Span::from_secs(1), device: None };
         let mut thread = EngineThread::new(Hoarder(0), wiring);
         let mut taken = 0;
         while sender.send_ready(burst()).is_ok() {

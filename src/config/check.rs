@@ -11,10 +11,12 @@
 
 mod aggregates;
 mod broker;
+mod budget;
 mod dedup;
 mod fields;
 mod join;
 pub mod keys;
+mod local;
 mod outbox;
 mod records;
 mod scalar;
@@ -27,12 +29,12 @@ mod window;
 use std::path::PathBuf;
 
 use crate::engine::encode::Encoding;
-use crate::engine::spec::{CommitSpec, PipelineSpec};
+use crate::engine::spec::{CommitSpec, PipelineSpec, UplinkPolicy};
 use crate::model::ids::Name;
 use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
 
-use super::boot::{Config, StorageSpec};
+use super::boot::{Config, LocalSpec, StorageSpec};
 use super::problem::{Problem, Report, Spot, Wrong};
 use super::raw::{Document, Format};
 
@@ -88,6 +90,7 @@ struct Parts {
     brokers: Brokers,
     storage: Option<StorageSpec>,
     control: Option<PathBuf>,
+    local: Option<LocalSpec>,
 }
 
 /// Checks `text` as what the agent runs on. `file` names it in problems, and
@@ -105,6 +108,7 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
             uplink: parts.brokers.uplink?,
             storage: parts.storage?,
             control: parts.control,
+            local: parts.local,
             hash: hash.clone(),
         })
     };
@@ -151,7 +155,7 @@ fn walk(text: &str, file: &str, purpose: Purpose) -> Result<(Document, Parts, Re
     };
     let parts = match Table::open(document.root(), "", &keys::ROOT, &mut report) {
         Some(root) => parts(&root, purpose, &mut report),
-        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None },
+        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None, local: None },
     };
     Ok((document, parts, report))
 }
@@ -164,7 +168,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let encoding = gateway.as_ref().and_then(|gateway| gateway.choice("encoding", &encodings, report));
     let needed = purpose == Purpose::Run;
     let devices = section(root, "devices", &keys::BROKER, needed, report);
-    let uplink = section(root, "uplink", &keys::BROKER, needed, report);
+    let uplink = section(root, "uplink", &keys::UPLINK, needed, report);
     let brokers = broker::check(devices.as_ref(), uplink.as_ref(), id.as_ref(), report);
 
     let storage = section(root, "storage", &keys::STORAGE, needed, report);
@@ -174,14 +178,21 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
     let reserve = storage.parsed("reserve", scalar::SIZE, report, |text| scalar::size(text, RESERVE_BYTES));
     let commit = commit(&storage, report);
+    if let (Some(commit), Some(table)) = (commit, &devices) {
+        let keep_alive = brokers.devices.as_ref().map(|broker| broker.keep_alive);
+        budget::warn(table, keep_alive, commit.interval, commit.budget, report);
+    }
     let outbox = outbox::check(root, report);
 
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
+    let local_table = section(root, "local", &keys::LOCAL, false, report);
+    let local = local_table.as_ref().and_then(|table| local::check(table, report));
     let streams = stream::check_all(root, report);
     let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
         let (outbox, uplink) = outbox?;
+        let uplink = UplinkPolicy { compressed: brokers.compress, ..uplink };
         Some(PipelineSpec {
             gateway: id?,
             topic_prefix: prefix?,
@@ -191,10 +202,15 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
             streams: streams?,
             joins: joins?,
             commit: commit?,
+            local: local_table.is_some(),
         })
     };
-    let store = || Some(StorageSpec { path: path?, reserve_bytes: reserve? });
-    Parts { pipeline: pipeline(), brokers, storage: store(), control }
+    let pipeline = pipeline();
+    if let (Some(pipeline), Some(table)) = (&pipeline, &local_table) {
+        local::check_loops(pipeline, &table.spot(), report);
+    }
+    let storage = path.zip(reserve).map(|(path, reserve_bytes)| StorageSpec { path, reserve_bytes });
+    Parts { pipeline, brokers, storage, control, local }
 }
 
 fn section<'t>(
@@ -214,7 +230,8 @@ fn commit(storage: &Table<'_>, report: &mut Report) -> Option<CommitSpec> {
     };
     let interval = span("commit_interval", COMMIT_INTERVAL, report);
     let snapshot_interval = span("snapshot_interval", SNAPSHOT_INTERVAL, report);
-    let commit = CommitSpec { interval: interval?, snapshot_interval: snapshot_interval? };
+    let budget = budget::check(storage, interval, report);
+    let commit = CommitSpec { interval: interval?, snapshot_interval: snapshot_interval?, budget };
     if commit.snapshot_interval < commit.interval {
         let wrong = format!("must not be below commit_interval ({})", scalar::show(commit.interval));
         report.problem(&storage.spot_of("snapshot_interval"), Wrong::new(wrong));

@@ -11,10 +11,12 @@ use crate::model::time::{Now, ProcTime, Span};
 use self::outbox::ChainState;
 use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
+use super::local::Local;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
 use super::store::{Loaded, Store, StoreError};
+use super::wear::{Budget, Written, physical};
 use super::{Canary, Engine};
 
 /// Pause after a failed write, doubled up to [`RETRY_MAX`].
@@ -40,6 +42,10 @@ pub struct Driver<S: Store + Chain> {
     writes: Vec<u8>,
     commits: u64,
     snapshots: u64,
+    local: Option<Local>,
+    budget: Option<Budget>,
+    /// What the medium was given, by estimate.
+    written: u64,
 }
 
 /// A store that does not take our writes.
@@ -91,7 +97,10 @@ impl<S: Store + Chain> Driver<S> {
         let policy = CommitPolicy::new(pipeline.commit.interval);
         let snapshot_interval = pipeline.commit.snapshot_interval;
         let lost = !loaded.damage.is_empty();
-        let (engine, snapshot_needed, fresh) = restore(pipeline, loaded, now);
+        let budget_spec = pipeline.commit.budget;
+        let (engine, snapshot_needed, fresh) = restore(pipeline.clone(), loaded, now);
+        let local = Local::new(&pipeline, engine.outbox());
+        let budget = budget_spec.map(|budget| Budget::new(budget.per_day, budget.interval_max));
         let mut driver = Driver {
             engine,
             store,
@@ -104,6 +113,9 @@ impl<S: Store + Chain> Driver<S> {
             writes: Vec::new(),
             commits: 0,
             snapshots: 0,
+            local,
+            budget,
+            written: 0,
         };
         if lost || fresh {
             driver.adopt_blocks();
@@ -200,6 +212,21 @@ impl<S: Store + Chain> Driver<S> {
         }
     }
 
+    /// What the medium was given for what was taken in.
+    pub fn written(&self) -> Written {
+        Written { readings: self.engine.readings(), bytes: self.written, budget: self.budget }
+    }
+
+    /// Counts what was written since the last call, and holds the next commit back for it.
+    fn count_written(&mut self, now: ProcTime) {
+        let before =
+            core::mem::replace(&mut self.written, physical(self.store.bytes_written(), self.commits + self.snapshots));
+        if let Some(budget) = &mut self.budget {
+            budget.spend(now, self.written.saturating_sub(before));
+            self.policy.hold_back(budget.paid_at());
+        }
+    }
+
     /// Ends the run and gives the store back, as a crash would: nothing is written.
     pub fn into_store(self) -> S {
         self.store
@@ -241,11 +268,15 @@ impl<S: Store + Chain> Driver<S> {
                 if self.snapshot_at.is_none() {
                     self.snapshot_at = Some(now.proc + self.snapshot_interval);
                 }
-                step.effects.into_iter().for_each(perform);
+                step.effects.into_iter().for_each(&mut *perform);
+                if let Some(local) = &mut self.local {
+                    local.publish(self.engine.outbox(), perform);
+                }
                 self.free_blocks();
             }
             Err(error) => self.note_failure(now, &error),
         }
+        self.count_written(now.proc);
         // A rare large one is not kept: it would be as large as a part of the state.
         self.writes = if step.writes.capacity() > WRITES_KEPT { Vec::new() } else { step.writes };
     }
@@ -261,6 +292,7 @@ impl<S: Store + Chain> Driver<S> {
             }
             Err(error) => self.note_failure(now, &error),
         }
+        self.count_written(now.proc);
     }
 
     fn snapshot_is_due(&self, now: ProcTime) -> bool {

@@ -136,6 +136,9 @@ pub const GAP_ITEMS_MAX: usize = 64;
 pub const DEAD_LETTERS_BYTES_MAX: usize = 64 * 1024;
 /// Batches published and not yet acknowledged by the cloud.
 pub const UPLINK_WINDOW: usize = 32;
+/// Results on their way to the devices' own broker. Best effort: full, or without a
+/// connection, they are dropped and counted.
+pub const LOCAL_LEN: usize = 256;
 /// Records in one uplink batch.
 pub const BATCH_RECORDS_MAX: usize = 256;
 /// Stored bytes at which an uplink batch is closed.

@@ -7,14 +7,14 @@ mod wrong;
 
 use std::path::PathBuf;
 
-use tidegate::config::boot::{BrokerSpec, ClientCert, Config, TlsSpec};
+use tidegate::config::boot::{BrokerSpec, ClientCert, Config, Credential, Protocol, ProxySpec, Secret, TlsSpec, Trust};
 use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::outbox::LaneKind;
 use tidegate::engine::spec::{
-    AllIdle, FieldsSpec, FormatSpec, KeySpec, LaneSpec, LatePolicy, LateUpdates, OnIdle, OutboxSpec, Resume, Scope,
-    Strategy, TimeFallback, TimeFormat, TimeSpec, UplinkPolicy, WatermarkSpec, WindowKind,
+    AllIdle, BudgetSpec, FieldsSpec, FormatSpec, KeySpec, LaneSpec, LatePolicy, LateUpdates, OnIdle, OutboxSpec,
+    Resume, Scope, Strategy, TimeFallback, TimeFormat, TimeSpec, UplinkPolicy, WatermarkSpec, WindowKind,
 };
 use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
@@ -53,6 +53,13 @@ keep_alive = "30s"
 [uplink]
 broker = "mqtts://cloud.example"
 client_id = "there"
+username_file = "/run/tidegate/user"
+protocol = "5"
+compression = "zstd"
+alpn = ["x-amzn-mqtt-ca"]
+server_name = "mqtt.example"
+proxy = "http://gw%207@proxy.site:3128"
+proxy_password_file = "/etc/tidegate/proxy-password"
 ca_file = "/etc/tidegate/ca.pem"
 cert_file = "/etc/tidegate/cert.pem"
 key_file = "/etc/tidegate/key.pem"
@@ -60,6 +67,8 @@ key_file = "/etc/tidegate/key.pem"
 [storage]
 path = "/var/lib/tidegate"
 commit_interval = "500ms"
+write_budget = "500MiB"
+commit_interval_max = "20s"
 snapshot_interval = "60s"
 reserve = "64MiB"
 
@@ -139,10 +148,13 @@ fn a_minimal_file_has_the_documented_defaults() {
     assert_eq!(pipeline.uplink, UplinkPolicy::default());
     assert_eq!(pipeline.commit.interval, Span::from_secs(1));
     assert_eq!(pipeline.commit.snapshot_interval, Span::from_secs(120));
+    assert_eq!(pipeline.commit.budget, None);
     let broker = |host: &str, client_id: &str| BrokerSpec {
         host: host.into(),
         port: 1883,
         tls: None,
+        protocol: Protocol::V311,
+        proxy: None,
         client_id: client_id.into(),
         username: None,
         password_file: None,
@@ -185,7 +197,15 @@ fn a_full_file_says_what_it_says() {
     assert_eq!(config.uplink.port, 8883);
     let client =
         Some(ClientCert { cert_file: "/etc/tidegate/cert.pem".into(), key_file: "/etc/tidegate/key.pem".into() });
-    assert_eq!(config.uplink.tls, Some(TlsSpec { ca_file: "/etc/tidegate/ca.pem".into(), client }));
+    let trust = Trust::File("/etc/tidegate/ca.pem".into());
+    let alpn = vec!["x-amzn-mqtt-ca".to_owned()];
+    assert_eq!(config.uplink.tls, Some(TlsSpec { trust, client, server_name: Some("mqtt.example".into()), alpn }));
+    assert_eq!(config.uplink.protocol, Protocol::V5);
+    let user = Secret("gw 7".into());
+    let login = Some((user, Credential::File("/etc/tidegate/proxy-password".into())));
+    assert_eq!(config.uplink.proxy, Some(ProxySpec { host: "proxy.site".into(), port: 3128, login }));
+    assert_eq!(config.uplink.username, Some(Credential::File("/run/tidegate/user".into())));
+    assert!(!format!("{config:?}").contains("gw 7"), "credentials are not for logs");
     assert_eq!(config.control, Some("/run/tidegate/control.sock".into()));
     assert_eq!(config.pipeline.topic_prefix, "site/tide");
     let outbox = config.pipeline.outbox;
@@ -200,10 +220,12 @@ fn a_full_file_says_what_it_says() {
         backlog_share: 20,
         payload_max: 64 << 10,
         window: 8,
-        compressed: false,
+        compressed: true,
     };
     assert_eq!(config.pipeline.uplink, policy);
     assert_eq!(config.storage.reserve_bytes, 64 << 20);
+    let budget = BudgetSpec { per_day: 500 << 20, interval_max: Span::from_secs(20) };
+    assert_eq!(config.pipeline.commit.budget, Some(budget));
     let [climate, boiler] = config.pipeline.streams.as_slice() else { panic!("two streams") };
     let FormatSpec::Json(FieldsSpec::Named(fields)) = &climate.format else { panic!("named fields") };
     let fields: Vec<_> = fields.iter().map(|(name, pointer)| (name.as_str(), pointer.as_str())).collect();
@@ -289,6 +311,20 @@ fn what_is_allowed_and_probably_not_meant_is_a_warning() {
     assert_eq!(warnings(&many)[0].0, "streams[0].windows[0].lateness");
     let none = &MINIMAL[..MINIMAL.find("[[streams]]").unwrap()];
     assert_eq!(warnings(none)[0].0, "streams");
+}
+
+#[test]
+fn a_keep_alive_below_the_longest_wait_for_an_acknowledgement_is_warned_of() {
+    let warnings = |storage: &str| -> Vec<String> {
+        let text = FULL
+            .replace("commit_interval = \"500ms\"\nwrite_budget = \"500MiB\"\ncommit_interval_max = \"20s\"", storage);
+        accepted(&text).warnings.into_iter().map(|Problem { path, message, .. }| format!("{path}: {message}")).collect()
+    };
+    assert_eq!(warnings("write_budget = \"1GiB\"\ncommit_interval_max = \"29s\""), [""; 0]);
+    let [budget] = warnings("write_budget = \"1GiB\"").try_into().unwrap();
+    assert!(budget.starts_with("devices.keep_alive: 30s is not above") && budget.contains("(30s)"), "{budget}");
+    let [interval] = warnings("commit_interval = \"40s\"").try_into().unwrap();
+    assert!(interval.contains("(40s)"), "{interval}");
 }
 
 #[test]

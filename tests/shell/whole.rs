@@ -41,6 +41,7 @@ impl Agent {
             pipeline: pipeline(),
             devices: broker_spec(devices, "gw"),
             uplink: broker_spec(uplink, "gw-uplink"),
+            local: None,
             storage: StorageSpec { path: dir.to_owned(), reserve_bytes: RESERVE_DEFAULT },
             control: Some(control.clone()),
             hash: "c0ffee".into(),
@@ -101,7 +102,7 @@ fn a_message_goes_through_and_the_retained_status_tells_how_the_agent_ended() {
 }
 
 #[test]
-fn the_agent_starts_without_any_broker_says_so_and_goes_on_when_they_come() {
+fn f53_the_agent_starts_without_any_broker_says_so_and_goes_on_when_they_come() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (mut devices, mut cloud) = (Broker::start(&[]), Broker::start(&[]));
     devices.stop();

@@ -67,6 +67,15 @@ pub(super) fn show_size(bytes: u64) -> String {
     format!("{}{unit}", bytes / factor)
 }
 
+/// Bytes within `range`, which may be beyond what fits in memory.
+pub(super) fn bytes(text: &str, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
+    let bytes = with_unit(text, SIZE, &SIZE_UNITS)?;
+    if range.contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(Wrong::new(format!("must be from {}MiB to {}GiB", range.start() >> 20, range.end() >> 30)))
+}
+
 /// A moment in RFC 3339.
 pub(super) fn moment(text: &str) -> Result<EventTime, Wrong> {
     let parsed: Result<jiff::Timestamp, _> = text.parse();
@@ -90,6 +99,12 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
         None => return Err(Wrong::new(form).hint(format!("\"mqtt://{text}\""))),
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let (host, port) = host_and_port(authority, form)?;
+    Ok(Endpoint { tls, host, port: port.unwrap_or(if tls { 8883 } else { 1883 }) })
+}
+
+/// `host[:port]`, with brackets around an IPv6 address. `form` says how it should look.
+pub(super) fn host_and_port(authority: &str, form: &str) -> Result<(String, Option<u16>), Wrong> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(bracketed) => {
             let Some((host, after)) = bracketed.split_once(']') else {
@@ -112,15 +127,11 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
     if host.is_empty() || host.len() > MQTT_NAME_BYTES || !host.bytes().all(plain) {
         return Err(Wrong::new(form));
     }
-    let default = if tls { 8883 } else { 1883 };
-    let port = match port {
-        None => default,
-        Some(port) => match port.parse::<u16>() {
-            Ok(port) if port > 0 => port,
-            Ok(_) | Err(_) => return Err(Wrong::new("the port must be a number from 1 to 65535")),
-        },
-    };
-    Ok(Endpoint { tls, host: host.to_owned(), port })
+    let port = port.map(|port| match port.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(port),
+        Ok(_) | Err(_) => Err(Wrong::new("the port must be a number from 1 to 65535")),
+    });
+    Ok((host.to_owned(), port.transpose()?))
 }
 
 /// The shortest way to write `span`.
