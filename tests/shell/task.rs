@@ -10,9 +10,10 @@ use flume::Sender;
 use tidegate::agent::clock::SystemClock;
 use tidegate::agent::inbox::{Arrival, Inbox, InboxSender, Input, Outbound, inbox};
 use tidegate::agent::mqtt::ingest::{self, IngestSpec};
+use tidegate::agent::mqtt::local::{self, LocalTask};
 use tidegate::agent::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
-use tidegate::config::boot::{BrokerSpec, Protocol};
-use tidegate::engine::step::{BatchId, Refusal, UplinkTerms};
+use tidegate::config::boot::{BrokerSpec, LocalSpec, Protocol};
+use tidegate::engine::step::{BatchId, LocalRecord, Refusal, UplinkTerms};
 use tidegate::model::time::Span;
 use tokio::sync::watch;
 
@@ -67,6 +68,11 @@ impl Task {
             ack_max,
         };
         Task::start(|inbox, stop| uplink::run(spec, inbox, SystemClock::start(), stop))
+    }
+
+    pub(crate) fn local(broker: BrokerSpec, spec: LocalSpec) -> Task {
+        let task = LocalTask { broker, spec, retry_max: RETRY_MAX };
+        Task::start(|inbox, stop| local::run(task, inbox, SystemClock::start(), stop))
     }
 
     fn start<F: Future<Output = ()>>(
@@ -146,9 +152,19 @@ impl Task {
         }
     }
 
+    pub(crate) fn local_up(&self) -> Sender<LocalRecord> {
+        loop {
+            match self.next() {
+                Input::LocalUp { records } => return records,
+                Input::LocalDown { .. } => {}
+                other => panic!("LocalUp expected, got {}", name(&other)),
+            }
+        }
+    }
+
     pub(crate) fn down(&self) -> String {
         match self.next() {
-            Input::DevicesDown { reason } | Input::UplinkDown { reason, .. } => reason,
+            Input::DevicesDown { reason } | Input::UplinkDown { reason, .. } | Input::LocalDown { reason } => reason,
             other => panic!("a disconnect expected, got {}", name(&other)),
         }
     }
