@@ -215,8 +215,8 @@ fn a_final_pane_is_the_last_revision_and_takes_a_pending_update_with_it() {
         assert_eq!(world.reading(0, 2_000, 1.0).len(), 0);
         let last = world.reading(0, 31_000, 1.0);
         assert_eq!(panes(&last), [("on_time", 0, 1), ("final", 1, 2)]);
-        assert_eq!(last[1]["lane"], "live");
-        assert_eq!(last[0]["lane"], "update");
+        assert_eq!(last[0]["lane"], "live");
+        assert_eq!(last[1]["lane"], "update");
         assert_eq!(world.deadline(), None);
     }
 }

@@ -72,7 +72,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         let _context = runtime.enter();
         Signals::catch().context("catching signals")?
     };
-    let store = store::open(&config.storage.path).context("opening the store")?;
+    let store = store::open_with(&config.storage.path, config.storage.reserve_bytes).context("opening the store")?;
     let engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
     info!(took_ms = clock.proc().as_millis(), "state restored");
     let ended = runtime.block_on(supervise(config, engine, clock, signals.recv()));

@@ -133,4 +133,6 @@ pub struct LocalSpec {
 pub struct StorageSpec {
     /// Directory; created when missing.
     pub path: PathBuf,
+    /// Bytes of the medium that the outbox leaves free.
+    pub reserve_bytes: u64,
 }

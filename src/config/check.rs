@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use crate::engine::encode::Encoding;
 use crate::engine::spec::{CommitSpec, PipelineSpec, UplinkPolicy};
 use crate::model::ids::Name;
-use crate::model::limits::MQTT_NAME_BYTES;
+use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
 
 use super::boot::{Config, LocalSpec, StorageSpec};
@@ -87,7 +87,7 @@ enum Purpose {
 struct Parts {
     pipeline: Option<PipelineSpec>,
     brokers: Brokers,
-    storage: Option<PathBuf>,
+    storage: Option<StorageSpec>,
     control: Option<PathBuf>,
     local: Option<LocalSpec>,
 }
@@ -105,7 +105,7 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
             pipeline: parts.pipeline?,
             devices: parts.brokers.devices?,
             uplink: parts.brokers.uplink?,
-            storage: StorageSpec { path: parts.storage? },
+            storage: parts.storage?,
             control: parts.control,
             local: parts.local,
             hash: hash.clone(),
@@ -175,6 +175,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let path = path.and_then(|storage| storage.parsed("path", "a path", report, path_of));
     // An absent section was reported where it is needed; its defaults are valid.
     let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
+    let reserve = storage.parsed("reserve", scalar::SIZE, report, |text| scalar::size(text, RESERVE_BYTES));
     let commit = commit(&storage, report);
     let outbox = outbox::check(root, report);
 
@@ -203,7 +204,8 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     if let (Some(pipeline), Some(table)) = (&pipeline, &local_table) {
         local::check_loops(pipeline, &table.spot(), report);
     }
-    Parts { pipeline, brokers, storage: path, control, local }
+    let store = || Some(StorageSpec { path: path?, reserve_bytes: reserve? });
+    Parts { pipeline, brokers, storage: store(), control, local }
 }
 
 fn section<'t>(

@@ -166,6 +166,14 @@ pub const OUTBOX_MEMORY_MAX: usize = 8 * 1024 * 1024;
 pub const OUTBOX_SPILL_BYTES: usize = 512 * 1024;
 /// Blocks of the outbox: what their places take in memory and in snapshots is bounded too.
 pub const OUTBOX_BLOCKS_MAX: usize = 128 * 1024;
+/// Bytes that the outbox leaves free on the medium: the least and the most that may be
+/// asked for. Pages and snapshots need some MiB of it at any time.
+pub const RESERVE_BYTES: core::ops::RangeInclusive<u64> = 8 * 1024 * 1024..=1024 * 1024 * 1024;
+/// What is reserved when the configuration says nothing.
+pub const RESERVE_DEFAULT: u64 = 32 * 1024 * 1024;
+/// Bytes of the file that keeps half of the reserve from other programs: enough for
+/// the commits and snapshots of the hours in which somebody makes room.
+pub const BALLAST_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of an MQTT client id, of a topic prefix, of a host name.
 pub const MQTT_NAME_BYTES: usize = 128;
 

@@ -70,6 +70,7 @@ key_file = "/etc/tidegate/key.pem"
 path = "/var/lib/tidegate"
 commit_interval = "500ms"
 snapshot_interval = "60s"
+reserve = "64MiB"
 
 [outbox]
 max_bytes = "64KiB"
@@ -164,6 +165,7 @@ fn a_minimal_file_has_the_documented_defaults() {
     };
     assert_eq!(config.devices, broker("127.0.0.1", "tidegate-gw-1"));
     assert_eq!(config.uplink, broker("cloud.example", "tidegate-gw-1-uplink"));
+    assert_eq!(config.storage.reserve_bytes, 32 << 20);
     assert_eq!((config.storage.path, config.control), (PathBuf::from("/var/lib/tidegate"), None));
     let [stream] = pipeline.streams.as_slice() else { panic!("one stream") };
     assert_eq!(stream.format, FormatSpec::Json(FieldsSpec::All));
@@ -226,6 +228,7 @@ fn a_full_file_says_what_it_says() {
         compressed: true,
     };
     assert_eq!(config.pipeline.uplink, policy);
+    assert_eq!(config.storage.reserve_bytes, 64 << 20);
     let [climate, boiler] = config.pipeline.streams.as_slice() else { panic!("two streams") };
     let FormatSpec::Json(FieldsSpec::Named(fields)) = &climate.format else { panic!("named fields") };
     let fields: Vec<_> = fields.iter().map(|(name, pointer)| (name.as_str(), pointer.as_str())).collect();
@@ -248,11 +251,15 @@ fn a_full_file_says_what_it_says() {
 fn a_problem_reads_well() {
     let text = FULL.replace("size = \"15m\"", "size = 15");
     let problem = refused(&text).problems.remove(0);
-    assert_eq!((problem.line, problem.value.as_deref()), (Some(66), Some("15")));
+    let line = text.lines().position(|line| line == "size = 15").map(|index| index + 1);
+    assert_eq!((problem.line, problem.value.as_deref()), (line, Some("15")));
     assert_eq!(
         problem.to_string(),
-        "t.toml:66:8: streams[0].windows[0].size = 15: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \
-         \"1d\": a number alone has no unit\n    hint: \"15s\" or \"15ms\", with quotes"
+        format!(
+            "t.toml:{}:8: streams[0].windows[0].size = 15: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" \
+             or \"1d\": a number alone has no unit\n    hint: \"15s\" or \"15ms\", with quotes",
+            line.expect("the line is there")
+        )
     );
 }
 

@@ -59,6 +59,7 @@ const WRONG: &[Case] = &[
     ("\"7d\"", "\"7s\"", &[("outbox.late.max_age", "from 10s")]),
     ("window = 8", "window = 64", &[("outbox.window", "from 1 to 32")]),
     ("max_bytes = \"64KiB\"\nb", "max_bytes = 65536\nb", &[("outbox.max_bytes", "\"65536B\"")]),
+    ("reserve = \"64MiB\"", "reserve = \"4MiB\"", &[("storage.reserve", "from 8MiB to 1GiB")]),
     ("path = \"/var/lib/tidegate\"\n", "", &[("storage.path", "is missing")]),
     ("/run/tidegate/control.sock", "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789", &[("control.socket", "107 bytes")]),
     // --- streams

@@ -11,6 +11,7 @@ use tidegate::config::boot::{Config, StorageSpec};
 use tidegate::engine::spec::{PipelineSpec, StreamSpec};
 use tidegate::engine::step::{Effect, Event};
 use tidegate::model::ids::Name;
+use tidegate::model::limits::RESERVE_DEFAULT;
 use tidegate::model::time::{Now, ProcTime};
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 use tokio::sync::oneshot;
@@ -41,7 +42,7 @@ impl Agent {
             devices: broker_spec(devices, "gw"),
             uplink: broker_spec(uplink, "gw-uplink"),
             local: None,
-            storage: StorageSpec { path: dir.to_owned() },
+            storage: StorageSpec { path: dir.to_owned(), reserve_bytes: RESERVE_DEFAULT },
             control: Some(control.clone()),
             hash: "c0ffee".into(),
         };

@@ -119,6 +119,7 @@ pub static STORAGE: Section = Section {
         key("path", Required, "directory; made when missing"),
         key("commit_interval", Default("1s"), "longest time from a message to its commit, 10ms to 1m"),
         key("snapshot_interval", Default("120s"), "time between snapshots, up to 1d, not below `commit_interval`"),
+        key("reserve", Default("32MiB"), "space that the outbox leaves free on the medium, 8MiB to 1GiB"),
     ],
 };
 
