@@ -95,7 +95,7 @@ impl Task {
     pub(crate) fn devices_up(&self, resumed_wanted: bool) -> (u32, Sender<u16>) {
         loop {
             match self.next() {
-                Input::DevicesUp { connection, resumed, acks } => {
+                Input::DevicesUp { connection, resumed, acks, .. } => {
                     assert_eq!(resumed, resumed_wanted, "session present");
                     self.acks.replace(Some(acks.clone()));
                     return (connection, acks);
@@ -145,7 +145,18 @@ impl Task {
     pub(crate) fn uplink_up_on_terms(&self) -> (Sender<Outbound>, Option<UplinkTerms>) {
         loop {
             match self.next() {
-                Input::UplinkUp { outbound, terms } => return (outbound, terms),
+                Input::UplinkUp { outbound, terms, .. } => return (outbound, terms),
+                Input::UplinkDown { .. } => {}
+                other => panic!("UplinkUp expected, got {}", name(&other)),
+            }
+        }
+    }
+
+    /// What a connection that stands has to complain about.
+    pub(crate) fn uplink_notice(&self) -> String {
+        loop {
+            match self.next() {
+                Input::UplinkUp { notice, .. } => return notice,
                 Input::UplinkDown { .. } => {}
                 other => panic!("UplinkUp expected, got {}", name(&other)),
             }
