@@ -16,7 +16,7 @@
 //! | single readings | `dedup` · `records` `ordered` · `redelivery` |
 //! | across streams | `join` |
 //! | the books | `ledger` · `status` |
-//! | durability | `driver` `commit_policy` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
+//! | durability | `driver` `commit_policy` `wear` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |
 
 mod add;
@@ -40,7 +40,6 @@ mod groups;
 mod idle;
 pub mod join;
 pub mod ledger;
-pub mod local;
 pub mod memory_store;
 mod names;
 mod number;
@@ -65,6 +64,7 @@ mod timers;
 mod tombstones;
 mod ttl;
 pub mod watermark;
+pub mod wear;
 pub mod window;
 pub mod wire;
 
