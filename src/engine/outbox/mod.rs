@@ -23,6 +23,7 @@
 
 mod gap;
 mod lane;
+pub mod local;
 mod part;
 mod publish;
 mod ranges;
