@@ -95,15 +95,21 @@ fn the_layout_of_this_version_is_the_one_on_file_and_can_be_read() {
     assert!(snapshot == on_file_snapshot, "the snapshot's layout changed: a new STATE_VERSION?");
     assert!(page == on_file_page, "the page's layout changed: a new STATE_VERSION?");
 
-    let loaded = Loaded { snapshot: Some(on_file_snapshot), pages: vec![on_file_page], ..Loaded::default() };
-    let at = now(1_773_480_999_000);
-    let driver = Driver::start(pipeline(), Fixed(loaded), at).unwrap();
-    assert!(driver.engine().balances());
-    let restored = driver.status(at);
-    assert_eq!(restored.epoch, status.epoch, "read without damage");
-    assert_eq!(restored.streams[0].ledger, status.streams[0].ledger);
-    assert_eq!(restored.streams[0].windows, status.streams[0].windows);
-    assert_eq!(restored.outbox.lanes, status.outbox.lanes);
+    // As pages were before they had columns.
+    let page_of_rows = std::fs::read(fixture("state/v2.rows.page")).unwrap();
+    let [columns, rows] = [on_file_page, page_of_rows].map(|page| {
+        let loaded = Loaded { snapshot: Some(on_file_snapshot.clone()), pages: vec![page], ..Loaded::default() };
+        let at = now(1_773_480_999_000);
+        let driver = Driver::start(pipeline(), Fixed(loaded), at).unwrap();
+        assert!(driver.engine().balances());
+        let restored = driver.status(at);
+        assert_eq!(restored.epoch, status.epoch, "read without damage");
+        assert_eq!(restored.streams[0].ledger, status.streams[0].ledger);
+        assert_eq!(restored.streams[0].windows, status.streams[0].windows);
+        assert_eq!(restored.outbox.lanes, status.outbox.lanes);
+        driver.engine().snapshot(at)
+    });
+    assert!(columns == rows, "additions made again are the windows themselves");
 }
 
 #[test]

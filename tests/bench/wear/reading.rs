@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, PipelineSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec, WatermarkSpec,
-    WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec,
+    WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
@@ -38,6 +38,21 @@ pub(crate) fn measure(options: &Options) {
         };
         let mut load = Load::start(&device, options.pace, online);
         load.run(WARM_UP_S);
+        if std::env::var("TRACE").is_ok() {
+            let mut last = (device.bytes_written(), load.gateway.storage().bytes_written);
+            for _ in 0..options.seconds / 120 {
+                load.run(120);
+                let d = device.bytes_written();
+                let o = load.gateway.storage().bytes_written;
+                println!(
+                    "  dev {} ours {} file {}",
+                    (d - last.0) / 120_000,
+                    (o - last.1) / 120_000,
+                    crate::loop_device::bytes_on_disk(&device.path().join("state"))
+                );
+                last = (d, o);
+            }
+        }
         let (before, ours_before) = (device.bytes_written(), load.gateway.storage());
         let queued_before = load.gateway.queued().0;
         load.run(options.seconds);
@@ -102,14 +117,18 @@ fn pipeline() -> PipelineSpec {
     let window = WindowSpec { aggregates: Aggregates::of(&kinds), ..WindowSpec::new(name("50s"), kind) };
     let field = |text: &str| (name(text), format!("/{text}"));
     let stream = StreamSpec {
-        format: FormatSpec::Json(FieldsSpec::Named(vec![field("temperature"), field("humidity")])),
+        format: FormatSpec::Json(FieldsSpec::Named(vec![field("temperature")])),
         time: TimeSpec::Field {
             pointer: "/ts".into(),
             format: TimeFormat::EpochMillis,
             missing: TimeFallback::Reject,
             bad: TimeFallback::Reject,
         },
-        watermark: WatermarkSpec::bounded(Span::from_secs(2 * WINDOW_S)),
+        watermark: WatermarkSpec {
+            idle_timeout: Some(Span::from_secs(60)),
+            ..WatermarkSpec::bounded(Span::from_secs(2 * WINDOW_S))
+        },
+        on_idle: OnIdle::Emit,
         windows: vec![window],
         ..StreamSpec::new(name("bench"), topic, device)
     };
