@@ -1,26 +1,34 @@
-//! A slow trickle must not cause a commit for each message: ten a second.
+//! A slow flow must not cause a commit for each message, nor for each 20 of them: ten and
+//! a hundred a second.
 
 use std::time::{Duration, Instant};
 
 use crate::broker::Broker;
-use crate::gateway::{Agent, QUIET, publisher};
+use crate::gateway::{Agent, DEVICES, QUIET, publisher};
 use crate::process::figure;
 
-const MESSAGES: u64 = 200;
-const BETWEEN: Duration = Duration::from_millis(100);
+const SECONDS: u32 = 15;
 
 pub(crate) fn measure() {
-    let (devices, cloud) = (Broker::start(&[QUIET]), Broker::start(&[QUIET]));
+    for per_second in [10, 100] {
+        flow(per_second);
+    }
+}
+
+fn flow(per_second: u32) {
+    let (devices, cloud) = (Broker::start(DEVICES), Broker::start(&[QUIET]));
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(dir.path(), devices.port, cloud.port, "disorder = \"5s\"");
     let mut publisher = publisher(&devices);
     let commits = || agent.status().unwrap()["engine"]["storage"]["commits"].as_f64().unwrap();
     let (began, before) = (Instant::now(), commits());
-    for number in 0..MESSAGES {
-        agent.publish(&mut publisher, number, 1);
-        std::thread::sleep((BETWEEN * u32::try_from(number + 1).unwrap()).saturating_sub(began.elapsed()));
+    let between = Duration::from_secs(1) / per_second;
+    for number in 0..SECONDS * per_second {
+        agent.publish(&mut publisher, u64::from(number), 1);
+        std::thread::sleep((between * (number + 1)).saturating_sub(began.elapsed()));
     }
-    agent.wait_for(MESSAGES);
-    figure("agent.trickle.commits_per_s", (commits() - before) / began.elapsed().as_secs_f64(), "1/s");
+    agent.wait_for(u64::from(SECONDS * per_second));
+    let per_commit = (commits() - before) / began.elapsed().as_secs_f64();
+    figure(&format!("agent.trickle{per_second}.commits_per_s"), per_commit, "1/s");
     publisher.close();
 }
