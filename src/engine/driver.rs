@@ -11,7 +11,7 @@ use crate::model::time::{Now, ProcTime, Span};
 use self::outbox::ChainState;
 use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
-use super::local::Local;
+use super::outbox::local::Local;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
