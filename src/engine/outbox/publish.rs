@@ -149,6 +149,10 @@ impl Outbox {
                 self.set_aside_large(now, kind, run);
                 continue;
             };
+            let payload = match self.pack {
+                Some(pack) => pack(&payload),
+                None => payload,
+            };
             let contested = (ready[1] || ready[2]) && (ready[3] || ready[4]);
             return Next::Batch(self.send(now, envelope, kind, run, payload, rows, contested));
         }
@@ -164,9 +168,7 @@ impl Outbox {
         if lane.loaded.is_some() {
             return;
         }
-        while let Some(index) = self.lanes[kind as usize].parts.iter().position(of_block) {
-            self.lose(kind, index);
-        }
+        self.lose(kind, number);
     }
 
     /// The cloud's broker has a batch: its rows are gone. An unknown id is one of
