@@ -60,7 +60,11 @@ impl Scene {
     }
 
     fn set(devices: Broker, way: Way) -> Scene {
-        let cloud_broker = Broker::start(PERSISTENT);
+        Scene::between(devices, Broker::start(PERSISTENT), way)
+    }
+
+    /// As [`Scene::start`], between these brokers, with this way to the cloud.
+    pub(crate) fn between(devices: Broker, cloud_broker: Broker, way: Way) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let wire = Proxy::start(devices.port);
         let uplink_wire = Proxy::start(cloud_broker.port);
