@@ -17,9 +17,9 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Writes the configuration; does not start yet.
-    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16, encoding: &str) -> Agent {
-        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud, encoding)).unwrap();
+    /// Writes the configuration, `more` at its end; does not start yet.
+    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16, encoding: &str, more: &str) -> Agent {
+        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud, encoding) + more).unwrap();
         Agent { dir: dir.to_owned(), child: None }
     }
 

@@ -78,7 +78,7 @@ fn an_agent_that_finds_no_broker_waits_for_both() {
     devices.stop();
     cloud_broker.stop();
     let dir = tempfile::tempdir().unwrap();
-    let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port, "json");
+    let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port, "json", "");
     agent.start();
     wait_until("the agent is up without brokers", || agent.status().is_some());
 

@@ -1,6 +1,7 @@
 //! Two brokers, an agent between them and a cloud that listens: what every test
 //! begins with.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -39,32 +40,53 @@ pub(crate) struct Scene {
     /// Between the agent and the cloud's broker.
     pub(crate) uplink_wire: Proxy,
     publisher: Publisher,
-    /// Holds the agent's configuration and state.
-    _dir: TempDir,
+    /// Holds the agent's configuration and state, unless the setting says where.
+    _dir: Option<TempDir>,
+}
+
+/// What a scene is made of.
+pub(crate) struct Setting<'a> {
+    pub(crate) devices: Broker,
+    pub(crate) cloud: Broker,
+    pub(crate) encoding: &'a str,
+    /// The end of the configuration.
+    pub(crate) more: &'a str,
+    /// Instead of a temporary directory.
+    pub(crate) dir: Option<&'a Path>,
+}
+
+impl Setting<'_> {
+    /// Two brokers, and nothing else.
+    pub(crate) fn plain() -> Setting<'static> {
+        let (devices, cloud) = (Broker::start(DEVICES_CONFIG), Broker::start(PERSISTENT));
+        Setting { devices, cloud, encoding: "json", more: "", dir: None }
+    }
 }
 
 impl Scene {
     /// With brokers that run, and the agent subscribed.
     pub(crate) fn start() -> Scene {
-        Scene::set(Broker::start(DEVICES_CONFIG), "json")
+        Scene::set(Setting::plain())
     }
 
     /// As [`Scene::start`], behind this broker of the devices.
     pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
-        Scene::set(devices, "json")
+        Scene::set(Setting { devices, ..Setting::plain() })
     }
 
     /// As [`Scene::start`], with this encoding of what the cloud gets.
     pub(crate) fn with_encoding(encoding: &str) -> Scene {
-        Scene::set(Broker::start(DEVICES_CONFIG), encoding)
+        Scene::set(Setting { encoding, ..Setting::plain() })
     }
 
-    fn set(devices: Broker, encoding: &str) -> Scene {
-        let cloud_broker = Broker::start(PERSISTENT);
-        let dir = tempfile::tempdir().unwrap();
+    /// As [`Scene::start`], in this setting.
+    pub(crate) fn set(setting: Setting<'_>) -> Scene {
+        let Setting { devices, cloud: cloud_broker, encoding, more, dir } = setting;
+        let temporary = dir.is_none().then(|| tempfile::tempdir().unwrap());
+        let dir = dir.or(temporary.as_ref().map(TempDir::path)).expect("one of them");
         let wire = Proxy::start(devices.port);
         let uplink_wire = Proxy::start(cloud_broker.port);
-        let mut agent = Agent::new(dir.path(), wire.port, uplink_wire.port, encoding);
+        let mut agent = Agent::new(dir, wire.port, uplink_wire.port, encoding, more);
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
         let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };
@@ -76,7 +98,7 @@ impl Scene {
             wire,
             uplink_wire,
             publisher: Publisher::new(spec),
-            _dir: dir,
+            _dir: temporary,
         };
         scene.wait_for_subscriptions(1);
         scene
@@ -188,7 +210,8 @@ pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
         })
         .collect();
     expected.sort_by_key(|pane| pane["id"].as_str().map(str::to_owned));
-    let standing: Vec<_> = cloud.receiver.panes().map(|(_, record)| record).collect();
+    let standing: Vec<_> =
+        cloud.receiver.panes().map(|(_, record)| record).filter(|pane| pane["window"] == "5s").collect();
     let ids = |panes: &mut dyn Iterator<Item = &serde_json::Value>| -> Vec<String> {
         panes.map(|pane| pane["id"].as_str().unwrap_or("?").to_owned()).collect()
     };
