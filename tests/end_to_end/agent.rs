@@ -76,6 +76,14 @@ impl Agent {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
+    /// As systemd does.
+    pub(crate) fn restart_if_ended(&mut self) {
+        if !self.is_running() {
+            self.child = None;
+            self.start();
+        }
+    }
+
     /// What it logged, over all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.join("agent.log")).unwrap_or_default()

@@ -24,3 +24,4 @@ mod mounted;
 mod power;
 mod scale;
 mod stage;
+mod trouble;

@@ -56,6 +56,20 @@ impl Volume {
         self.card.as_ref().expect("a mounted volume has a card")
     }
 
+    /// ext4 finds that something is wrong with the card, and takes no writes from then on.
+    pub(crate) fn find_error(&self) {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let place = self.dir.to_str().unwrap();
+        let device = mounts.lines().find(|line| line.split(' ').nth(1) == Some(place)).expect("it is mounted");
+        let device = device.split(' ').next().unwrap().trim_start_matches("/dev/");
+        fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "torture").unwrap();
+    }
+
+    /// `ro` or `rw`; while nobody writes.
+    pub(crate) fn remount(&self, how: &str) {
+        run(Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&self.dir));
+    }
+
     /// As after a power cut: what is mounted goes, and this comes in its place.
     pub(crate) fn replace(&mut self, image: Vec<u8>) {
         assert!(unmount(&self.dir), "the agent has ended");

@@ -79,7 +79,7 @@ fn power_cuts_at_any_instant_lose_nothing_that_was_acknowledged() {
 }
 
 /// A cut after so many more writes and flushes.
-fn plan(volume: &Volume, scene: &Scene, requests: u64, kept: Kept, seed: u64) {
+pub(crate) fn plan(volume: &Volume, scene: &Scene, requests: u64, kept: Kept, seed: u64) {
     let wires = [scene.wire.clone(), scene.uplink_wire.clone()];
     volume.card().plan_cut(requests, kept, Rng::fork(SEED, seed), move || {
         wires.iter().for_each(|wire| wire.set_deaf(true));
@@ -87,7 +87,7 @@ fn plan(volume: &Volume, scene: &Scene, requests: u64, kept: Kept, seed: u64) {
 }
 
 /// Now at the latest. The gateway is off afterwards, its card mounted again.
-fn power_cut(scene: &mut Scene, volume: &mut Volume) {
+pub(crate) fn power_cut(scene: &mut Scene, volume: &mut Volume) {
     let image = volume.card().cut();
     scene.agent.kill();
     for wire in [&scene.wire, &scene.uplink_wire] {
