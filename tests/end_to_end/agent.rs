@@ -17,9 +17,9 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Writes the configuration, `more` at its end; does not start yet.
-    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16, encoding: &str, more: &str) -> Agent {
-        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud, encoding) + more).unwrap();
+    /// Writes the configuration; does not start yet.
+    pub(crate) fn new(dir: &Path, config: &Config<'_>) -> Agent {
+        fs::write(dir.join("tidegate.toml"), config.text(dir)).unwrap();
         Agent { dir: dir.to_owned(), child: None }
     }
 
@@ -120,12 +120,33 @@ pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
     status["engine"]["streams"][0]["ledger"][name].as_u64().unwrap_or(0)
 }
 
-/// Commits and snapshots are frequent, so that kills meet every phase of them. No device
-/// falls idle, so that panes depend on the readings alone.
-fn config(dir: &Path, devices: u16, cloud: u16, encoding: &str) -> String {
-    let dir = dir.display();
-    format!(
-        r#"[gateway]
+/// What differs between the configurations of tests. Commits and snapshots are frequent,
+/// so that kills meet every phase of them. No device falls idle, so that panes depend on
+/// the readings alone.
+pub(crate) struct Config<'a> {
+    /// Ports of the brokers.
+    pub(crate) devices: u16,
+    pub(crate) cloud: u16,
+    pub(crate) encoding: &'a str,
+    pub(crate) snapshot_interval: &'a str,
+    /// Further lines of the stream.
+    pub(crate) stream: &'a str,
+    /// Further lines at the end.
+    pub(crate) more: &'a str,
+}
+
+impl Default for Config<'_> {
+    fn default() -> Self {
+        Config { devices: 0, cloud: 0, encoding: "json", snapshot_interval: "400ms", stream: "", more: "" }
+    }
+}
+
+impl Config<'_> {
+    fn text(&self, dir: &Path) -> String {
+        let dir = dir.display();
+        let Config { devices, cloud, encoding, snapshot_interval, stream, more } = self;
+        format!(
+            r#"[gateway]
 id = "gw-1"
 encoding = "{encoding}"
 
@@ -138,7 +159,7 @@ broker = "mqtt://127.0.0.1:{cloud}"
 [storage]
 path = "{dir}/state"
 commit_interval = "50ms"
-snapshot_interval = "400ms"
+snapshot_interval = "{snapshot_interval}"
 
 [control]
 socket = "{dir}/control.sock"
@@ -150,12 +171,14 @@ fields = {{ temperature = "/temperature" }}
 time = {{ field = "/ts", unit = "ms" }}
 disorder = "2s"
 idle_timeout = "1h"
+{stream}
 
 [[streams.windows]]
 name = "5s"
 size = "5s"
 lateness = "60s"
 aggregates = ["count", "sum", "mean", "min", "max"]
-"#
-    )
+{more}"#
+        )
+    }
 }

@@ -11,7 +11,7 @@ use tidegate::fleet::oracle::Oracle;
 use tidegate::fleet::{Delivery, Fleet, FleetSpec};
 use tidegate::model::time::{EventTime, Span};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Config};
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::proxy::Proxy;
@@ -48,9 +48,8 @@ pub(crate) struct Scene {
 pub(crate) struct Setting<'a> {
     pub(crate) devices: Broker,
     pub(crate) cloud: Broker,
-    pub(crate) encoding: &'a str,
-    /// The end of the configuration.
-    pub(crate) more: &'a str,
+    /// But for the ports.
+    pub(crate) config: Config<'a>,
     /// Instead of a temporary directory.
     pub(crate) dir: Option<&'a Path>,
 }
@@ -59,7 +58,7 @@ impl Setting<'_> {
     /// Two brokers, and nothing else.
     pub(crate) fn plain() -> Setting<'static> {
         let (devices, cloud) = (Broker::start(DEVICES_CONFIG), Broker::start(PERSISTENT));
-        Setting { devices, cloud, encoding: "json", more: "", dir: None }
+        Setting { devices, cloud, config: Config::default(), dir: None }
     }
 }
 
@@ -76,17 +75,17 @@ impl Scene {
 
     /// As [`Scene::start`], with this encoding of what the cloud gets.
     pub(crate) fn with_encoding(encoding: &str) -> Scene {
-        Scene::set(Setting { encoding, ..Setting::plain() })
+        Scene::set(Setting { config: Config { encoding, ..Config::default() }, ..Setting::plain() })
     }
 
     /// As [`Scene::start`], in this setting.
     pub(crate) fn set(setting: Setting<'_>) -> Scene {
-        let Setting { devices, cloud: cloud_broker, encoding, more, dir } = setting;
+        let Setting { devices, cloud: cloud_broker, config, dir } = setting;
         let temporary = dir.is_none().then(|| tempfile::tempdir().unwrap());
         let dir = dir.or(temporary.as_ref().map(TempDir::path)).expect("one of them");
         let wire = Proxy::start(devices.port);
         let uplink_wire = Proxy::start(cloud_broker.port);
-        let mut agent = Agent::new(dir, wire.port, uplink_wire.port, encoding, more);
+        let mut agent = Agent::new(dir, &Config { devices: wire.port, cloud: uplink_wire.port, ..config });
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
         let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };

@@ -19,6 +19,7 @@ mod tap;
 mod scene;
 
 mod card;
+mod damage;
 mod kill;
 mod mounted;
 mod power;

@@ -10,7 +10,7 @@ use tidegate::fleet::{Delivery, Fleet, FleetSpec, Stragglers};
 use tidegate::model::rng::Rng;
 use tidegate::model::time::Span;
 
-use crate::agent::ledger;
+use crate::agent::{Config, ledger};
 use crate::cloud::Cloud;
 use crate::scene::{START, Scene, Setting, WINDOW, assert_exact};
 
@@ -43,7 +43,7 @@ pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
 
 /// A scene with both windows, its configuration and state in `dir` if there is one.
 pub(crate) fn scene(dir: Option<&Path>) -> Scene {
-    Scene::set(Setting { more: STRICT, dir, ..Setting::plain() })
+    Scene::set(Setting { config: Config { more: STRICT, ..Config::default() }, dir, ..Setting::plain() })
 }
 
 /// Readings in windows that are over at the end: the others stay open.

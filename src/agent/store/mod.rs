@@ -5,7 +5,8 @@
 //! <dir>/lock         held by the process that uses the store
 //! <dir>/pages/       sled: conf, db, snap.*, blobs/
 //! <dir>/pages.new/   a database that is being repaired
-//! <dir>/witness      how far the pages had come (witness.rs)
+//! <dir>/witness      how far the pages had come at a snapshot (witness.rs)
+//! <dir>/progress     and at the last commit (progress.rs)
 //! <dir>/quarantine/  at most 3 databases that were found damaged
 //! ```
 //!
@@ -24,6 +25,7 @@
 mod files;
 mod guard;
 mod packing;
+mod progress;
 mod quarantine;
 mod salvage;
 mod sled;
@@ -34,6 +36,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::progress::Progress;
 use self::sled::{SledSlots, Trouble};
 use self::witness::{Testimony, Witness};
 use crate::engine::ring::{Mark, Ring};
@@ -78,6 +81,7 @@ pub struct SledStore {
     dir: PathBuf,
     /// What `open` found, until it is fetched.
     loaded: Option<Loaded>,
+    progress: Progress,
     _lock: File,
 }
 
@@ -100,7 +104,8 @@ pub fn open(dir: &Path) -> Result<SledStore, OpenError> {
         other => other,
     };
     let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
-    Ok(SledStore { ring, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
+    let progress = Progress::open(dir);
+    Ok(SledStore { ring, progress, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
 }
 
 fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
@@ -142,6 +147,7 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         files::remove_special(&pages).map_err(sort)?;
     }
     let testimony = Testimony::read(dir).map_err(sort)?;
+    let known = testimony.mark().max(Progress::read(dir));
     // Before sled sees the file: what it cannot make sense of, it overwrites.
     let (saved, saved_mark) = salvage::salvage(&pages);
     let (found, mut loaded) = match SledSlots::create(&pages) {
@@ -159,7 +165,7 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
     let mut replace = !loaded.damage.is_empty();
     // Without a sign of damage sled decides: a page of which not all had been
     // written at a power cut may be found in the file.
-    if (replace || reached < testimony.mark()) && saved_mark > reached {
+    if (replace || reached < known) && saved_mark > reached {
         loaded.damage.push(format!(
             "generation {} page {} was read from the file itself",
             saved_mark.generation, saved_mark.seq
@@ -172,7 +178,13 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         drop(saved);
     }
     note_testimony(testimony, reached, &mut loaded);
-    let floor = testimony.mark().max(reached);
+    if reached < known && testimony.mark() < known {
+        loaded.damage.push(format!(
+            "commits are missing: generation {} page {} instead of generation {} page {}",
+            reached.generation, reached.seq, known.generation, known.seq
+        ));
+    }
+    let floor = known.max(reached);
     let mut ring = match found {
         Some(ring) if !replace => ring,
         damaged => {
@@ -269,15 +281,19 @@ impl Store for SledStore {
     }
 
     fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
-        self.ring.commit(page)
+        self.ring.commit(page)?;
+        self.progress.note(self.ring.mark());
+        Ok(())
     }
 
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
-        self.ring.snapshot(state)
+        self.snapshot_in_pieces(&|sink| sink(state))
     }
 
     fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
-        self.ring.snapshot_in_pieces(write)
+        self.ring.snapshot_in_pieces(write)?;
+        self.progress.note(self.ring.mark());
+        Ok(())
     }
 
     fn witness(&mut self, epoch: u64) -> Result<(), StoreError> {
