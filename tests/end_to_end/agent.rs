@@ -127,6 +127,8 @@ pub(crate) struct Config<'a> {
     /// Ports of the brokers.
     pub(crate) devices: u16,
     pub(crate) cloud: u16,
+    /// Further lines about each of them.
+    pub(crate) broker: &'a str,
     pub(crate) encoding: &'a str,
     pub(crate) snapshot_interval: &'a str,
     /// Further lines of the stream.
@@ -137,14 +139,14 @@ pub(crate) struct Config<'a> {
 
 impl Default for Config<'_> {
     fn default() -> Self {
-        Config { devices: 0, cloud: 0, encoding: "json", snapshot_interval: "400ms", stream: "", more: "" }
+        Config { devices: 0, cloud: 0, broker: "", encoding: "json", snapshot_interval: "400ms", stream: "", more: "" }
     }
 }
 
 impl Config<'_> {
     fn text(&self, dir: &Path) -> String {
         let dir = dir.display();
-        let Config { devices, cloud, encoding, snapshot_interval, stream, more } = self;
+        let Config { devices, cloud, broker, encoding, snapshot_interval, stream, more } = self;
         format!(
             r#"[gateway]
 id = "gw-1"
@@ -152,9 +154,11 @@ encoding = "{encoding}"
 
 [devices]
 broker = "mqtt://127.0.0.1:{devices}"
+{broker}
 
 [uplink]
 broker = "mqtt://127.0.0.1:{cloud}"
+{broker}
 
 [storage]
 path = "{dir}/state"

@@ -35,7 +35,8 @@ pub(crate) enum Weather {
     Fair,
     /// What the agent says is lost; the broker can speak.
     Deaf,
-    /// Both directions are lost, and neither end is told: a cable was pulled.
+    /// Both directions are lost, and neither end is told: a cable was pulled. Connections
+    /// that lost something stay dark: their ends have to find out.
     Dark,
     /// They arrive this much later.
     Slow(Duration),
@@ -53,6 +54,8 @@ enum Fate {
     Reset,
     /// The broker sees it end. The agent does not: what it says is lost.
     HalfOpen,
+    /// Neither end sees it end: what both say is lost.
+    Dark,
 }
 
 /// Forwards connections to one port for as long as the process lives.
@@ -179,38 +182,42 @@ impl Way {
                     thread::park_timeout(LOOK_AGAIN);
                     continue;
                 }
-                Fate::Open => {}
+                Fate::Open | Fate::Dark => {}
                 Fate::HalfOpen if self.by_agent => {}
                 Fate::Cut | Fate::HalfOpen => return end(from),
                 // The last handle that is dropped sends the reset.
                 Fate::Reset => return set_socket_linger(from, Some(Duration::ZERO)).unwrap(),
             }
             match from.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(len) => self.judge(&chunk[..len], on_the_way),
+                Ok(len) if len > 0 => self.judge(&chunk[..len], on_the_way),
                 Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {}
-                Err(_) => break,
+                // One end gave up; in the dark the other does not hear of it.
+                _ if self.fate() == Fate::Dark => return,
+                _ => return end(from),
             }
         }
-        end(from);
     }
 
     fn judge(&self, bytes: &[u8], on_the_way: &SyncSender<Piece>) {
         let weather = *self.state.weather.lock().unwrap();
+        let mut fate = self.fate.lock().unwrap();
+        if *fate == Fate::Open && weather == Weather::Dark {
+            *fate = Fate::Dark;
+        }
         let delay = match weather {
-            _ if self.fate() != Fate::Open => return,
-            Weather::Fair | Weather::Stalled => Duration::ZERO,
-            Weather::Slow(delay) => delay,
-            Weather::Deaf if !self.by_agent => Duration::ZERO,
-            Weather::Deaf | Weather::Dark => {
-                if self.by_agent {
-                    self.state.lost.fetch_add(bytes.len(), Ordering::SeqCst);
-                }
-                return;
-            }
+            _ if *fate != Fate::Open => None,
+            Weather::Fair | Weather::Stalled => Some(Duration::ZERO),
+            Weather::Slow(delay) => Some(delay),
+            Weather::Deaf => (!self.by_agent).then_some(Duration::ZERO),
+            Weather::Dark => None,
         };
-        // The other end is gone: so is this one soon.
-        let _ = on_the_way.send((Instant::now() + delay, bytes.to_vec()));
+        drop(fate);
+        if let Some(delay) = delay {
+            // The other end is gone: so is this one soon.
+            let _ = on_the_way.send((Instant::now() + delay, bytes.to_vec()));
+        } else if self.by_agent {
+            self.state.lost.fetch_add(bytes.len(), Ordering::SeqCst);
+        }
     }
 
     /// Writes what arrives, when it does.
@@ -232,8 +239,9 @@ impl Way {
         }
         match self.fate() {
             Fate::Reset => set_socket_linger(to, Some(Duration::ZERO)).unwrap(),
+            Fate::Dark => {}
             Fate::HalfOpen if !self.by_agent => {}
-            _ => end(to),
+            Fate::Open | Fate::Cut | Fate::HalfOpen => end(to),
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
 use tidegate::fleet::oracle::Oracle;
+use tidegate::fleet::receiver::Receiver;
 use tidegate::fleet::{Delivery, Fleet, FleetSpec};
 use tidegate::model::time::{EventTime, Span};
 
@@ -193,6 +194,11 @@ pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
 /// What the cloud must end with: every window that the closing readings close,
 /// in the form of [`Cloud::results`] without the watermark.
 pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
+    assert_received(&cloud.receiver, deliveries);
+}
+
+/// As [`assert_exact`], of any receiver.
+pub(crate) fn assert_received(receiver: &Receiver, deliveries: &[Delivery]) {
     let mut oracle = Oracle::new(WINDOW, 0);
     let last = deliveries.iter().map(|delivery| delivery.event).max().expect("a fleet has deliveries");
     for delivery in deliveries {
@@ -210,7 +216,7 @@ pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
         .collect();
     expected.sort_by_key(|pane| pane["id"].as_str().map(str::to_owned));
     let standing: Vec<_> =
-        cloud.receiver.panes().map(|(_, record)| record).filter(|pane| pane["window"] == "5s").collect();
+        receiver.panes().map(|(_, record)| record).filter(|pane| pane["window"] == "5s").collect();
     let ids = |panes: &mut dyn Iterator<Item = &serde_json::Value>| -> Vec<String> {
         panes.map(|pane| pane["id"].as_str().unwrap_or("?").to_owned()).collect()
     };
@@ -218,7 +224,7 @@ pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
     for (pane, expected) in standing.into_iter().zip(&expected) {
         assert_same_numbers(pane, expected);
     }
-    assert_eq!(cloud.receiver.late().count(), 0, "nothing is late within the bound");
+    assert_eq!(receiver.late().count(), 0, "nothing is late within the bound");
 }
 
 /// `3` and `3.0` are the same number.

@@ -16,14 +16,16 @@ pub(crate) struct Tap {
     heard: Mutex<Option<Heard>>,
 }
 
-/// Payloads, in the order in which they passed.
+/// Topics and payloads, in the order in which they passed.
 #[derive(Clone, Default)]
 pub(crate) struct Heard {
     /// PUBLISH packets that were written to the agent's socket, repetitions too.
-    pub(crate) delivered: Vec<Vec<u8>>,
+    pub(crate) delivered: Vec<Message>,
     /// Of the agent, acknowledged by the broker.
-    pub(crate) acked: Vec<Vec<u8>>,
+    pub(crate) acked: Vec<Message>,
 }
+
+type Message = (String, Vec<u8>);
 
 impl Tap {
     /// From now on, in new connections.
@@ -56,7 +58,7 @@ pub(crate) struct Listener {
 struct Shared {
     has_properties: bool,
     /// By packet id, what the agent published last.
-    published: BTreeMap<u16, Vec<u8>>,
+    published: BTreeMap<u16, Message>,
 }
 
 impl Listener {
@@ -80,17 +82,18 @@ impl Shared {
             CONNECT => self.has_properties = body[6] >= 5,
             PUBLISH => {
                 let mut at = 2 + usize::from(u16_at(body, 0));
+                let topic = String::from_utf8_lossy(&body[2..at]).into_owned();
                 let id = (first >> 1 & 3 > 0).then(|| u16_at(body, at));
                 at += if id.is_some() { 2 } else { 0 };
                 if self.has_properties {
                     let (digits, length) = varint(&body[at..]).expect("a whole packet");
                     at += digits + length;
                 }
-                let payload = body[at..].to_vec();
+                let message = (topic, body[at..].to_vec());
                 match id {
-                    Some(id) if by_agent => _ = self.published.insert(id, payload),
+                    Some(id) if by_agent => _ = self.published.insert(id, message),
                     _ if by_agent => {}
-                    _ => heard.delivered.push(payload),
+                    _ => heard.delivered.push(message),
                 }
             }
             PUBACK if !by_agent => heard.acked.extend(self.published.remove(&u16_at(body, 0))),

@@ -20,8 +20,10 @@ mod scene;
 
 mod card;
 mod damage;
+mod gateways;
 mod kill;
 mod mounted;
+mod network;
 mod power;
 mod scale;
 mod stage;

@@ -56,6 +56,11 @@ impl Volume {
         self.card.as_ref().expect("a mounted volume has a card")
     }
 
+    /// Everything that is in memory goes to the card, in whatever order.
+    pub(crate) fn sync(&self) {
+        rustix::fs::syncfs(File::open(&self.dir).unwrap()).unwrap();
+    }
+
     /// ext4 finds that something is wrong with the card, and takes no writes from then on.
     pub(crate) fn find_error(&self) {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();

@@ -61,6 +61,10 @@ fn power_cuts_at_any_instant_lose_nothing_that_was_acknowledged() {
             let Some(part) = parts.next() else { break };
             scene.publish(part);
             scene.cloud.receive_for(Duration::from_millis(rng.below(60)));
+            // The kernel writes of its own accord, too.
+            if rng.chance(8) {
+                volume.sync();
+            }
         }
         let planned = volume.card().is_cut();
         power_cut(&mut scene, &mut volume);
