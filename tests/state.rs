@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 
 use tidegate::config::check::check_for_replay;
+use tidegate::engine::chain::Chain;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::memory_store::memory_store;
 use tidegate::engine::snapshot::STATE_VERSION;
@@ -33,6 +34,8 @@ fn pipeline() -> PipelineSpec {
 
 /// A store that gives out fixed bytes and takes nothing.
 struct Fixed(Loaded);
+
+impl Chain for Fixed {}
 
 impl Store for Fixed {
     fn load(&mut self) -> Result<Loaded, StoreError> {
@@ -103,7 +106,11 @@ fn the_layout_of_this_version_is_the_one_on_file_and_can_be_read() {
     assert_eq!(restored.epoch, status.epoch, "read without damage");
     assert_eq!(restored.streams[0].ledger, status.streams[0].ledger);
     assert_eq!(restored.streams[0].windows, status.streams[0].windows);
-    assert_eq!(restored.outbox.lanes, status.outbox.lanes);
+    // How old rows are goes on from the newest one that is stored.
+    let books = |status: &Status| -> Vec<_> {
+        status.outbox.lanes.iter().map(|lane| (lane.queued, lane.held, lane.bytes)).collect()
+    };
+    assert_eq!(books(&restored), books(&status));
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Engine {
         engine.partial_before = reader.time()?;
         engine.redelivery = Redelivery::default();
         engine.redelivery.read(&mut reader)?;
-        engine.outbox = Outbox::read_all(&mut reader, spec.outbox_bytes_max)?;
+        engine.outbox = Outbox::read_all(&mut reader, spec.outbox, spec.uplink)?;
         for _ in 0..reader.u64()? {
             let definition = snapshot::read_definition(&mut reader)?;
             let mut stream = Stream::new(spec_of(definition, spec).ok_or(Damaged)?);
@@ -120,6 +120,7 @@ impl Engine {
         self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
         self.follows_clock = spec.follows_clock();
         self.spec = spec;
+        self.outbox.set_now(now);
         self.seen = Some(now);
         // The clocks go on from where they were when the last page was written.
         let restored = Clocks { proc: now.proc, ..self.stored_at };

@@ -5,7 +5,10 @@
 //! allowed once they are. A crash in between loses nothing: messages that were
 //! not acknowledged are delivered again, publishes are found in the outbox.
 
-use crate::model::time::Now;
+use crate::model::time::{Now, Span};
+
+use super::encode::Encoding;
+use super::outbox::LaneKind;
 
 /// Everything that can wake the engine. Closed on purpose: this list is the
 /// whole answer to "what makes it do something?".
@@ -23,14 +26,41 @@ pub enum Event<'a> {
     InputLive(bool),
     /// The uplink accepted a connection.
     UplinkUp,
+    /// What the present uplink connection allows, when its CONNACK said so.
+    UplinkTerms(UplinkTerms),
     /// The uplink connection is gone; whatever was in flight was not acknowledged.
     UplinkDown,
+    /// As [`Event::UplinkDown`], and it was the cloud's broker that ended the connection,
+    /// with a batch in flight: with MQTT 3.1.1 its only way to refuse one.
+    UplinkClosedByPeer,
     /// The cloud's broker acknowledged a batch.
     UplinkAcked(BatchId),
+    /// The cloud's broker has answered a batch with a reason why not (MQTT 5).
+    UplinkRefused(BatchId, Refusal),
     /// Something that knows says that devices are there, or not.
     Availability(Availability<'a>),
     /// Nothing but time has passed.
     Tick,
+}
+
+/// What an uplink connection allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UplinkTerms {
+    /// Bytes of the largest payload that may be published.
+    pub payload_max: usize,
+    /// Publishes that may be unacknowledged at a time, at least 1.
+    pub window: usize,
+}
+
+/// What a reason code in a PUBACK means for the batch. One variant per reaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// It is what is in it: it will never be taken. (0x99 payload format invalid, 0x90
+    /// topic name invalid, 0x83 implementation specific, 0x80 unspecified.)
+    Poison,
+    /// Not now, and everything else neither: a quota, a permission. (0x97, 0x87 and codes
+    /// that are not known.) It is published again later.
+    NotNow,
 }
 
 /// One MQTT PUBLISH as it arrived.
@@ -88,6 +118,37 @@ pub struct Batch {
     pub payload: Vec<u8>,
     /// Records in it.
     pub records: u32,
+    /// The lane that its records come from.
+    pub lane: LaneKind,
+    /// How the payload is written, compression aside.
+    pub encoding: Encoding,
+    /// How long it is of use; a broker that speaks MQTT 5 drops it afterwards. `None`: for ever.
+    pub expiry: Option<Span>,
+}
+
+impl Batch {
+    /// A batch of one JSON record of lane `live`.
+    pub fn new(id: BatchId, topic: impl Into<String>, payload: impl Into<Vec<u8>>) -> Batch {
+        Batch {
+            id,
+            topic: topic.into(),
+            payload: payload.into(),
+            records: 1,
+            lane: LaneKind::Live,
+            encoding: Encoding::Json,
+            expiry: None,
+        }
+    }
+}
+
+/// One result for the devices' own broker, best effort: a display or a rule on the gateway
+/// works while the cloud is gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalRecord {
+    /// Full topic.
+    pub topic: String,
+    /// The record as JSON, as it stands in an envelope.
+    pub payload: Vec<u8>,
 }
 
 /// An action of the shell, allowed because its cause is durable.
@@ -97,6 +158,8 @@ pub enum Effect {
     Ack(DeliveryTag),
     /// Publish to the cloud at `QoS` 1 and report the acknowledgement.
     Publish(Batch),
+    /// Publish to the devices' broker, if it can be done at once.
+    PublishLocal(LocalRecord),
 }
 
 /// What one commit covers.

@@ -1,5 +1,7 @@
 //! The agent as a child process, and what it says about itself.
 
+#![allow(dead_code, reason = "shared by several test programs, each uses a part")]
+
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -130,6 +132,8 @@ pub(crate) struct Config<'a> {
     /// Further lines about each of them.
     pub(crate) broker: &'a str,
     pub(crate) encoding: &'a str,
+    /// Further lines of `[uplink]`.
+    pub(crate) uplink: &'a str,
     pub(crate) snapshot_interval: &'a str,
     /// Further lines of the stream.
     pub(crate) stream: &'a str,
@@ -139,14 +143,23 @@ pub(crate) struct Config<'a> {
 
 impl Default for Config<'_> {
     fn default() -> Self {
-        Config { devices: 0, cloud: 0, broker: "", encoding: "json", snapshot_interval: "400ms", stream: "", more: "" }
+        Config {
+            devices: 0,
+            cloud: 0,
+            broker: "",
+            encoding: "json",
+            uplink: "",
+            snapshot_interval: "400ms",
+            stream: "",
+            more: "",
+        }
     }
 }
 
 impl Config<'_> {
     fn text(&self, dir: &Path) -> String {
         let dir = dir.display();
-        let Config { devices, cloud, broker, encoding, snapshot_interval, stream, more } = self;
+        let Config { devices, cloud, broker, encoding, uplink, snapshot_interval, stream, more } = self;
         format!(
             r#"[gateway]
 id = "gw-1"
@@ -159,6 +172,7 @@ broker = "mqtt://127.0.0.1:{devices}"
 [uplink]
 broker = "mqtt://127.0.0.1:{cloud}"
 {broker}
+{uplink}
 
 [storage]
 path = "{dir}/state"

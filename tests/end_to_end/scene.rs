@@ -74,9 +74,9 @@ impl Scene {
         Scene::set(Setting { devices, ..Setting::plain() })
     }
 
-    /// As [`Scene::start`], with this encoding of what the cloud gets.
-    pub(crate) fn with_encoding(encoding: &str) -> Scene {
-        Scene::set(Setting { config: Config { encoding, ..Config::default() }, ..Setting::plain() })
+    /// As [`Scene::start`], with this configuration.
+    pub(crate) fn with_config(config: Config<'_>) -> Scene {
+        Scene::set(Setting { config, ..Setting::plain() })
     }
 
     /// As [`Scene::start`], in this setting.

@@ -33,17 +33,11 @@ impl Engine for Echo {
         match event {
             Event::Message(message) => {
                 self.batches += 1;
-                let batch = Batch {
-                    id: BatchId(self.batches),
-                    topic: "t/out".into(),
-                    payload: message.payload.to_vec(),
-                    records: 1,
-                };
-                self.unsent.push_back(batch);
+                self.unsent.push_back(Batch::new(BatchId(self.batches), "t/out", message.payload));
                 self.acks.extend(message.tag.map(Effect::Ack));
             }
             Event::UplinkUp => self.up = true,
-            Event::UplinkDown => {
+            Event::UplinkDown | Event::UplinkClosedByPeer => {
                 self.up = false;
                 self.in_flight = 0;
             }
@@ -52,7 +46,12 @@ impl Engine for Echo {
                 self.unsent.remove(place.expect("in flight")).expect("there");
                 self.in_flight -= 1;
             }
-            Event::SessionStarted { .. } | Event::InputLive(_) | Event::Availability(_) | Event::Tick => {}
+            Event::SessionStarted { .. }
+            | Event::InputLive(_)
+            | Event::Availability(_)
+            | Event::UplinkTerms(_)
+            | Event::UplinkRefused(..)
+            | Event::Tick => {}
         }
     }
 

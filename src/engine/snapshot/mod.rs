@@ -45,7 +45,7 @@ pub(super) use definition::{Definition, read_definition, write_definition};
 use pane::{read_pane, write_pane};
 
 /// Version of both layouts.
-pub const STATE_VERSION: u8 = 2;
+pub const STATE_VERSION: u8 = 3;
 
 /// Checks the version byte.
 ///
