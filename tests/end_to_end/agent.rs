@@ -134,6 +134,8 @@ pub(crate) struct Config<'a> {
     pub(crate) encoding: &'a str,
     /// Further lines of `[uplink]`.
     pub(crate) uplink: &'a str,
+    /// Further lines of `[storage]`.
+    pub(crate) storage: &'a str,
     pub(crate) snapshot_interval: &'a str,
     /// Further lines of the stream.
     pub(crate) stream: &'a str,
@@ -149,6 +151,7 @@ impl Default for Config<'_> {
             broker: "",
             encoding: "json",
             uplink: "",
+            storage: "",
             snapshot_interval: "400ms",
             stream: "",
             more: "",
@@ -159,7 +162,7 @@ impl Default for Config<'_> {
 impl Config<'_> {
     fn text(&self, dir: &Path) -> String {
         let dir = dir.display();
-        let Config { devices, cloud, broker, encoding, uplink, snapshot_interval, stream, more } = self;
+        let Config { devices, cloud, broker, encoding, uplink, storage, snapshot_interval, stream, more } = self;
         format!(
             r#"[gateway]
 id = "gw-1"
@@ -178,6 +181,7 @@ broker = "mqtt://127.0.0.1:{cloud}"
 path = "{dir}/state"
 commit_interval = "50ms"
 snapshot_interval = "{snapshot_interval}"
+{storage}
 
 [control]
 socket = "{dir}/control.sock"

@@ -8,8 +8,9 @@ use tidegate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
 use tidegate::agent::uplink::packing::unpack;
 use tidegate::fleet::receiver::{Effect, Receiver};
 
-/// Generous: two cores are shared with compilers.
-pub(crate) const WAIT_MAX: Duration = Duration::from_mins(1);
+/// Generous: two cores are shared with compilers, and the agent may wait for a minute before
+/// it tries a broker again.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(150);
 /// Between two looks at a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 

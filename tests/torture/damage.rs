@@ -109,6 +109,7 @@ fn is_told(killed: &Killed, dir: &Path, at: &str) -> bool {
     });
     let status = scene.agent.status().expect("it answers");
     assert_eq!(status["engine"]["balanced"], true, "{at}: {status}");
+    // What is on its way from the broker to the cloud.
     let acked = status["engine"]["outbox"]["lanes"].as_array().unwrap().iter().map(|lane| lane["acked"].as_u64());
     let sent: u64 = acked.map(Option::unwrap).sum();
     scene.cloud.wait_until("the cloud has it", |cloud| cloud.receiver.counts().records >= sent);

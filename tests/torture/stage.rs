@@ -43,7 +43,9 @@ pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
 
 /// A scene with both windows, its configuration and state in `dir` if there is one.
 pub(crate) fn scene(dir: Option<&Path>) -> Scene {
-    Scene::set(Setting { config: Config { more: STRICT, ..Config::default() }, dir, ..Setting::plain() })
+    // The cards here are small.
+    let config = Config { more: STRICT, storage: "reserve = \"8MiB\"", ..Config::default() };
+    Scene::set(Setting { config, dir, ..Setting::plain() })
 }
 
 /// Readings in windows that are over at the end: the others stay open.
@@ -85,7 +87,7 @@ pub(crate) fn assert_nothing_lost(scene: &mut Scene, deliveries: &[Delivery]) {
     scene.wait_for_received(deliveries.len());
     let agent = &scene.agent;
     scene.cloud.wait_until("every reading and delta", |cloud| {
-        counted(cloud) >= total && agent.status().is_some_and(|status| held(&status) == 0)
+        counted(cloud) >= total && agent.status().is_some_and(|status| held(&status) == 0 && has_all(cloud, &status))
     });
     assert_exact(&scene.cloud, deliveries);
     let counts: BTreeMap<String, u64> = merged(&scene.cloud).into_iter().map(|(id, all)| (id, all.count)).collect();
@@ -113,6 +115,13 @@ pub(crate) fn assert_no_panic(scene: &Scene) {
 /// Records that wait in the outbox.
 pub(crate) fn held(status: &Value) -> u64 {
     lanes(status, "held")
+}
+
+/// Whether every record that was ever queued is at the cloud: the broker between them has
+/// acknowledged some that are still on their way.
+pub(crate) fn has_all(cloud: &Cloud, status: &Value) -> bool {
+    let numbers: u64 = cloud.receiver.lanes().map(|(_, low, high)| high - low + 1).sum();
+    numbers >= lanes(status, "queued")
 }
 
 fn lanes(status: &Value, place: &str) -> u64 {
