@@ -7,6 +7,7 @@ use crate::engine::driver::{Driver, StorageStatus};
 use crate::engine::status::Status;
 use crate::engine::step::{Effect, Event};
 use crate::engine::store::Store;
+use crate::engine::wear::Written;
 use crate::model::time::{Now, ProcTime};
 
 use super::engine_thread::Engine;
@@ -44,6 +45,10 @@ impl<S: Store + Chain> Engine for Driver<S> {
 
     fn unacknowledged(&self) -> usize {
         self.engine().uncommitted_messages()
+    }
+
+    fn written(&self) -> Written {
+        Driver::written(self)
     }
 
     fn report(&self, now: Now) -> serde_json::Value {

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, error, info};
 
 use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
+use crate::engine::wear::Written;
 use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
 use crate::model::time::{Now, ProcTime, Span};
 
@@ -25,6 +26,7 @@ use super::liveness::Liveness;
 use super::routes::Routes;
 use super::status::{ConnectionFacts, Identity, Status, add_reasons};
 use super::systemd::Supervision;
+use super::wear::{BlockDevice, Wear};
 
 /// The retained status is renewed this often.
 pub const STATUS_EVERY: Span = Span::from_secs(30);
@@ -49,6 +51,10 @@ pub trait Engine {
     fn unacknowledged(&self) -> usize;
     /// What is wrong with it; empty: healthy. Asked every second, so it is cheap.
     fn health(&self) -> Vec<String>;
+    /// What it wrote for what it took in. Asked every second, so it is cheap.
+    fn written(&self) -> Written {
+        Written::default()
+    }
     /// Its part of the status document. May walk through all devices.
     fn report(&self, now: Now) -> serde_json::Value;
 }
@@ -63,6 +69,8 @@ pub struct Wiring {
     pub identity: Identity,
     /// Longest time between a message and its commit.
     pub commit_interval: Span,
+    /// What the state lies on, where that can be told.
+    pub device: Option<BlockDevice>,
 }
 
 /// Starts the thread. It ends after [`Input::Stop`], or when every sender is gone.
@@ -95,6 +103,7 @@ struct EngineThread<E> {
     uplink: ConnectionFacts,
     /// Known once its task has said something: it runs only where it is wanted.
     local: Option<ConnectionFacts>,
+    wear: Wear,
     health: Vec<String>,
     health_at: ProcTime,
     /// When the retained status is due; `None` without an uplink.
@@ -112,8 +121,9 @@ enum Turn {
 
 impl<E: Engine> EngineThread<E> {
     fn new(engine: E, wiring: Wiring) -> EngineThread<E> {
-        let Wiring { clock, inbox, identity, commit_interval } = wiring;
+        let Wiring { clock, inbox, identity, commit_interval, device } = wiring;
         let now = clock.proc();
+        let wear = Wear::start(device, now, &engine.written());
         EngineThread {
             engine,
             clock,
@@ -126,6 +136,7 @@ impl<E: Engine> EngineThread<E> {
             devices: ConnectionFacts::default(),
             uplink: ConnectionFacts::default(),
             local: None,
+            wear,
             health: Vec::new(),
             health_at: now,
             status_at: None,
@@ -245,6 +256,7 @@ impl<E: Engine> EngineThread<E> {
                 self.local.get_or_insert_default().handle_down(now.proc, reason);
             }
             Input::Query(answer) => {
+                self.wear.note(now.proc, &self.engine.written());
                 let report = self.engine.report(now);
                 // Whoever asked may have gone.
                 let _ = answer.send(self.status(now, &self.health(), &report).online());
@@ -292,6 +304,7 @@ impl<E: Engine> EngineThread<E> {
             return;
         }
         self.health_at = now.proc;
+        self.wear.note(now.proc, &self.engine.written());
         let health = self.health();
         if let Some(worst) = health.first() {
             self.supervision.handle_line(now.proc, &format!("degraded: {worst}"));
@@ -313,13 +326,23 @@ impl<E: Engine> EngineThread<E> {
 
     fn health(&self) -> Vec<String> {
         let mut reasons = self.engine.health();
+        reasons.extend(self.wear.trouble());
         add_reasons(&mut reasons, &self.devices, &self.uplink);
         reasons
     }
 
     fn status<'a>(&'a self, now: Now, health: &'a [String], engine: &'a serde_json::Value) -> Status<'a> {
         let local = self.local.as_ref();
-        Status { identity: &self.identity, now, devices: &self.devices, uplink: &self.uplink, local, health, engine }
+        Status {
+            identity: &self.identity,
+            now,
+            devices: &self.devices,
+            uplink: &self.uplink,
+            local,
+            wear: self.wear.status(),
+            health,
+            engine,
+        }
     }
 }
 
@@ -366,7 +389,8 @@ mod tests {
     fn a_store_that_takes_nothing_stops_the_intake_at_a_bound_and_a_commit_opens_it_again() {
         let (sender, inbox) = inbox();
         let identity = Identity { gateway: "gw".into(), config_hash: String::new() };
-        let wiring = Wiring { clock: SystemClock::start(), inbox, identity, commit_interval: Span::from_secs(1) };
+        let wiring =
+            Wiring { clock: SystemClock::start(), inbox, identity, commit_interval: Span::from_secs(1), device: None };
         let mut thread = EngineThread::new(Hoarder(0), wiring);
         let mut taken = 0;
         while sender.send_ready(burst()).is_ok() {

@@ -21,6 +21,7 @@ pub mod store;
 pub mod systemd;
 pub mod telemetry;
 pub mod uplink;
+pub mod wear;
 
 use std::future::Future;
 use std::path::Path;
@@ -48,6 +49,7 @@ use mqtt::local::LocalTask;
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
 use uplink::mqtt::{ACK_MAX, UplinkSpec};
+use wear::BlockDevice;
 
 /// Name resolution runs on these, one attempt each. A resolver that hangs for 30 s
 /// can hold three attempts of the uplink; those to the device broker must not queue
@@ -96,7 +98,10 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let control = config.control.as_deref();
     let ingest_spec = ingest_spec(config);
     let uplink_spec = uplink_spec(config, &identity);
-    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval: config.pipeline.commit.interval };
+    let commit = config.pipeline.commit;
+    let commit_interval = commit.budget.map_or(commit.interval, |budget| budget.interval_max);
+    let device = BlockDevice::of(&config.storage.path);
+    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval, device };
     let (alive, mut engine_ended) = oneshot::channel();
     let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
 

@@ -9,11 +9,13 @@
 //! health                  {state: "ok" | "degraded", reasons: [..]}
 //! devices, uplink         {connected, since_ms, connections, subscribed, refused, reason}
 //! local                   as these, and `dropped`: results on the device broker, where wanted
+//! wear                    what the flash was given: bytes, per reading, per day, budget
 //! engine                  the engine's own report: ledger, lag, outbox, epoch ...
 //! ```
 
 use serde::Serialize;
 
+use crate::engine::wear::WearStatus;
 use crate::model::time::{Now, ProcTime};
 
 /// Who we are; the same in every document.
@@ -71,6 +73,7 @@ struct Document<'a> {
     uplink: &'a ConnectionFacts,
     #[serde(skip_serializing_if = "Option::is_none")]
     local: Option<&'a ConnectionFacts>,
+    wear: &'a WearStatus,
     engine: &'a serde_json::Value,
 }
 
@@ -93,6 +96,8 @@ pub struct Status<'a> {
     pub uplink: &'a ConnectionFacts,
     /// Results on the device broker, when they are wanted there.
     pub local: Option<&'a ConnectionFacts>,
+    /// What the flash was given.
+    pub wear: WearStatus,
     /// What is wrong; empty: healthy.
     pub health: &'a [String],
     /// The engine's report.
@@ -160,6 +165,7 @@ impl Status<'_> {
             devices: self.devices,
             uplink: self.uplink,
             local: self.local,
+            wear: &self.wear,
             engine: self.engine,
         };
         serde_json::to_vec(&document).expect("text, numbers and JSON values always serialise")
@@ -176,6 +182,7 @@ impl Identity {
 
 #[cfg(test)]
 mod tests {
+    use crate::engine::wear::{Meter, Sample, Written};
     use crate::model::time::{ClockQuality, WallTime};
 
     use super::*;
@@ -199,12 +206,14 @@ mod tests {
         let mut local = ConnectionFacts::default();
         local.handle_down(now.proc, "timed out".into());
         local.dropped = 7;
+        let wear = Meter::default().status(Sample::default(), None, &Written::default());
         let status = Status {
             identity: &identity,
             now,
             devices: &devices,
             uplink: &uplink,
             local: Some(&local),
+            wear,
             health: &health,
             engine: &engine,
         };
@@ -221,6 +230,8 @@ mod tests {
                 r#""devices":{"connected":true,"since_ms":1500,"connections":1,"refused":["secret/#"]},"#,
                 r#""uplink":{"connected":false,"since_ms":0,"connections":0,"reason":"connection refused"},"#,
                 r#""local":{"connected":false,"since_ms":0,"connections":0,"dropped":7,"reason":"timed out"},"#,
+                r#""wear":{"source":"estimate","device":null,"device_bytes":null,"written_bytes":0,"bytes_per_reading":null,"#,
+                r#""bytes_per_day":null,"written_per_day":null,"budget":null},"#,
                 r#""engine":{"epoch":1}}"#
             )
         );

@@ -116,7 +116,34 @@ fn summary(document: &Value) -> String {
             lane["evicted"]
         );
     }
+    out.extend(wear(&document["wear"]));
     out
+}
+
+/// What the flash is given, if that is known yet.
+fn wear(wear: &Value) -> Option<String> {
+    let per_day = megabytes(wear["bytes_per_day"].as_u64()?);
+    let mut line = format!("wear: {per_day} MB a day");
+    if let Some(bytes) = wear["bytes_per_reading"].as_f64() {
+        let _ = write!(line, ", {bytes:.1} bytes a reading");
+    }
+    match wear["device"].as_str() {
+        Some(device) => {
+            let ours = megabytes(wear["written_per_day"].as_u64().unwrap_or(0));
+            let _ = write!(line, " (all of {device}; of it {ours} MB a day by tidegate, by estimate)");
+        }
+        None => line.push_str(" (by estimate)"),
+    }
+    let budget = &wear["budget"];
+    if let (Some(all), Some(share)) = (budget["bytes_per_day"].as_u64(), budget["share"].as_f64()) {
+        let _ = write!(line, ", {:.0} % of the budget of {} MB", share * 100.0, megabytes(all));
+    }
+    line.push('\n');
+    Some(line)
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1e6)
 }
 
 #[cfg(test)]
@@ -148,6 +175,17 @@ mod tests {
              join w: 5 joined\n\
              join i: 6 joined\n\
              outbox live: queued 7, acked 5, held 2, evicted 0\n"
+        );
+        let mut worn = document;
+        worn["wear"] = serde_json::json!({"device": "mmcblk0p2", "bytes_per_day": 512_000_000, "bytes_per_reading": 21.25,
+            "written_per_day": 500_000_000, "budget": {"bytes_per_day": 1_000_000_000, "share": 0.5}});
+        let text = summary(&worn);
+        assert_eq!(
+            text.lines().last(),
+            Some(
+                "wear: 512.0 MB a day, 21.2 bytes a reading (all of mmcblk0p2; of it 500.0 MB a day by tidegate, by \
+                 estimate), 50 % of the budget of 1000.0 MB"
+            )
         );
         assert_eq!(summary(&serde_json::json!({"error": "no"})), "the agent refuses: no\n");
     }

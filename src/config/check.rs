@@ -11,6 +11,7 @@
 
 mod aggregates;
 mod broker;
+mod budget;
 mod dedup;
 mod fields;
 mod join;
@@ -177,6 +178,10 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
     let reserve = storage.parsed("reserve", scalar::SIZE, report, |text| scalar::size(text, RESERVE_BYTES));
     let commit = commit(&storage, report);
+    if let (Some(commit), Some(table)) = (commit, &devices) {
+        let keep_alive = brokers.devices.as_ref().map(|broker| broker.keep_alive);
+        budget::warn(table, keep_alive, commit.interval, commit.budget, report);
+    }
     let outbox = outbox::check(root, report);
 
     let control = section(root, "control", &keys::CONTROL, false, report);
@@ -225,7 +230,8 @@ fn commit(storage: &Table<'_>, report: &mut Report) -> Option<CommitSpec> {
     };
     let interval = span("commit_interval", COMMIT_INTERVAL, report);
     let snapshot_interval = span("snapshot_interval", SNAPSHOT_INTERVAL, report);
-    let commit = CommitSpec { interval: interval?, snapshot_interval: snapshot_interval? };
+    let budget = budget::check(storage, interval, report);
+    let commit = CommitSpec { interval: interval?, snapshot_interval: snapshot_interval?, budget };
     if commit.snapshot_interval < commit.interval {
         let wrong = format!("must not be below commit_interval ({})", scalar::show(commit.interval));
         report.problem(&storage.spot_of("snapshot_interval"), Wrong::new(wrong));

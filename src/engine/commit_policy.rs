@@ -39,6 +39,7 @@ pub struct CommitPolicy {
     stall: Option<(usize, ProcTime)>,
     stalls_in_row: (usize, u8),
     retry_at: Option<ProcTime>,
+    not_before: ProcTime,
 }
 
 impl CommitPolicy {
@@ -54,6 +55,7 @@ impl CommitPolicy {
             stall: None,
             stalls_in_row: (0, 0),
             retry_at: None,
+            not_before: ProcTime::default(),
         }
     }
 
@@ -97,14 +99,22 @@ impl CommitPolicy {
         if let Some(retry_at) = self.retry_at {
             return Some(retry_at);
         }
-        if self.urgent || self.messages >= COMMIT_MESSAGES_MAX {
+        if self.urgent {
             return Some(first);
+        }
+        Some(self.due(first).max(self.not_before))
+    }
+
+    /// When the brokers want it.
+    fn due(&self, first: ProcTime) -> ProcTime {
+        if self.messages >= COMMIT_MESSAGES_MAX {
+            return first;
         }
         let by_interval = first + self.interval;
         if self.messages >= self.window {
-            return Some(by_interval.min(self.last_message + QUIET));
+            return by_interval.min(self.last_message + QUIET);
         }
-        Some(by_interval)
+        by_interval
     }
 
     /// True when a commit is due at `now`.
@@ -129,6 +139,12 @@ impl CommitPolicy {
     /// A commit failed: everything waits, and is tried again after `pause`.
     pub fn handle_failed(&mut self, now: ProcTime, pause: Span) {
         self.retry_at = Some(now + pause);
+    }
+
+    /// The next commit may wait so long, for the flash's sake: acknowledgements wait with
+    /// it, and a broker whose window is full sends no more. Only what is urgent does not wait.
+    pub fn hold_back(&mut self, until: ProcTime) {
+        self.not_before = until;
     }
 
     /// The learned window.
@@ -199,6 +215,22 @@ mod tests {
         assert_eq!(policy.window(), 8);
         messages(&mut policy, 8, now);
         assert_eq!(policy.next_deadline(), Some(at(now + 5)), "no stall any more");
+    }
+
+    #[test]
+    fn what_is_held_back_waits_with_a_full_window_too_and_what_is_urgent_does_not() {
+        let mut policy = policy();
+        policy.hold_back(at(4_000));
+        assert_eq!(policy.next_deadline(), None);
+        messages(&mut policy, 20, 100);
+        assert_eq!(policy.next_deadline(), Some(at(4_000)), "a full window");
+        messages(&mut policy, COMMIT_MESSAGES_MAX, 101);
+        assert_eq!(policy.next_deadline(), Some(at(4_000)), "all that one commit may hold");
+        policy.handle_urgent(at(200));
+        assert_eq!(policy.next_deadline(), Some(at(100)));
+        policy.handle_committed(at(4_000));
+        messages(&mut policy, 1, 5_000);
+        assert_eq!(policy.next_deadline(), Some(at(6_000)), "the time is over");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
 use super::store::{Loaded, Store, StoreError};
+use super::wear::{Budget, Written, physical};
 use super::{Canary, Engine};
 
 /// Pause after a failed write, doubled up to [`RETRY_MAX`].
@@ -42,6 +43,9 @@ pub struct Driver<S: Store + Chain> {
     commits: u64,
     snapshots: u64,
     local: Option<Local>,
+    budget: Option<Budget>,
+    /// What the medium was given, by estimate.
+    written: u64,
 }
 
 /// A store that does not take our writes.
@@ -91,8 +95,10 @@ impl<S: Store + Chain> Driver<S> {
         let policy = CommitPolicy::new(pipeline.commit.interval);
         let snapshot_interval = pipeline.commit.snapshot_interval;
         let lost = !loaded.damage.is_empty();
+        let budget_spec = pipeline.commit.budget;
         let (engine, snapshot_needed, fresh) = restore(pipeline.clone(), loaded, now);
         let local = Local::new(&pipeline, engine.outbox());
+        let budget = budget_spec.map(|budget| Budget::new(budget.per_day, budget.interval_max));
         let mut driver = Driver {
             engine,
             store,
@@ -106,6 +112,8 @@ impl<S: Store + Chain> Driver<S> {
             commits: 0,
             snapshots: 0,
             local,
+            budget,
+            written: 0,
         };
         if lost || fresh {
             driver.adopt_blocks();
@@ -201,6 +209,21 @@ impl<S: Store + Chain> Driver<S> {
         }
     }
 
+    /// What the medium was given for what was taken in.
+    pub fn written(&self) -> Written {
+        Written { readings: self.engine.readings(), bytes: self.written, budget: self.budget }
+    }
+
+    /// Counts what was written since the last call, and holds the next commit back for it.
+    fn count_written(&mut self, now: ProcTime) {
+        let before =
+            core::mem::replace(&mut self.written, physical(self.store.bytes_written(), self.commits + self.snapshots));
+        if let Some(budget) = &mut self.budget {
+            budget.spend(now, self.written.saturating_sub(before));
+            self.policy.hold_back(budget.paid_at());
+        }
+    }
+
     /// Ends the run and gives the store back, as a crash would: nothing is written.
     pub fn into_store(self) -> S {
         self.store
@@ -250,6 +273,7 @@ impl<S: Store + Chain> Driver<S> {
             }
             Err(error) => self.note_failure(now, &error),
         }
+        self.count_written(now.proc);
         // A rare large one is not kept: it would be as large as a part of the state.
         self.writes = if step.writes.capacity() > WRITES_KEPT { Vec::new() } else { step.writes };
     }
@@ -265,6 +289,7 @@ impl<S: Store + Chain> Driver<S> {
             }
             Err(error) => self.note_failure(now, &error),
         }
+        self.count_written(now.proc);
     }
 
     fn snapshot_is_due(&self, now: ProcTime) -> bool {

@@ -95,7 +95,7 @@ mod tests {
         };
         PipelineSpec {
             local: true,
-            commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(60) },
+            commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(60), budget: None },
             ..PipelineSpec::new(name("gw 1"), vec![stream])
         }
     }

@@ -16,7 +16,7 @@
 //! | single readings | `dedup` · `records` `ordered` · `redelivery` |
 //! | across streams | `join` |
 //! | the books | `ledger` · `status` |
-//! | durability | `driver` `commit_policy` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
+//! | durability | `driver` `commit_policy` `wear` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |
 
 mod add;
@@ -65,6 +65,7 @@ mod timers;
 mod tombstones;
 mod ttl;
 pub mod watermark;
+pub mod wear;
 pub mod window;
 pub mod wire;
 

@@ -231,6 +231,11 @@ impl Engine {
         }
     }
 
+    /// Records that arrived, of all streams.
+    pub fn readings(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.ledger.received).sum()
+    }
+
     /// True when every record is in exactly one place, and every row too.
     pub fn balances(&self) -> bool {
         let streams = self.streams.iter().all(|stream| {

@@ -13,8 +13,8 @@ use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::outbox::LaneKind;
 use tidegate::engine::spec::{
-    AllIdle, FieldsSpec, FormatSpec, KeySpec, LaneSpec, LatePolicy, LateUpdates, OnIdle, OutboxSpec, Resume, Scope,
-    Strategy, TimeFallback, TimeFormat, TimeSpec, UplinkPolicy, WatermarkSpec, WindowKind,
+    AllIdle, BudgetSpec, FieldsSpec, FormatSpec, KeySpec, LaneSpec, LatePolicy, LateUpdates, OnIdle, OutboxSpec,
+    Resume, Scope, Strategy, TimeFallback, TimeFormat, TimeSpec, UplinkPolicy, WatermarkSpec, WindowKind,
 };
 use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
@@ -67,6 +67,8 @@ key_file = "/etc/tidegate/key.pem"
 [storage]
 path = "/var/lib/tidegate"
 commit_interval = "500ms"
+write_budget = "500MiB"
+commit_interval_max = "20s"
 snapshot_interval = "60s"
 reserve = "64MiB"
 
@@ -146,6 +148,7 @@ fn a_minimal_file_has_the_documented_defaults() {
     assert_eq!(pipeline.uplink, UplinkPolicy::default());
     assert_eq!(pipeline.commit.interval, Span::from_secs(1));
     assert_eq!(pipeline.commit.snapshot_interval, Span::from_secs(120));
+    assert_eq!(pipeline.commit.budget, None);
     let broker = |host: &str, client_id: &str| BrokerSpec {
         host: host.into(),
         port: 1883,
@@ -221,6 +224,8 @@ fn a_full_file_says_what_it_says() {
     };
     assert_eq!(config.pipeline.uplink, policy);
     assert_eq!(config.storage.reserve_bytes, 64 << 20);
+    let budget = BudgetSpec { per_day: 500 << 20, interval_max: Span::from_secs(20) };
+    assert_eq!(config.pipeline.commit.budget, Some(budget));
     let [climate, boiler] = config.pipeline.streams.as_slice() else { panic!("two streams") };
     let FormatSpec::Json(FieldsSpec::Named(fields)) = &climate.format else { panic!("named fields") };
     let fields: Vec<_> = fields.iter().map(|(name, pointer)| (name.as_str(), pointer.as_str())).collect();
@@ -306,6 +311,20 @@ fn what_is_allowed_and_probably_not_meant_is_a_warning() {
     assert_eq!(warnings(&many)[0].0, "streams[0].windows[0].lateness");
     let none = &MINIMAL[..MINIMAL.find("[[streams]]").unwrap()];
     assert_eq!(warnings(none)[0].0, "streams");
+}
+
+#[test]
+fn a_keep_alive_below_the_longest_wait_for_an_acknowledgement_is_warned_of() {
+    let warnings = |storage: &str| -> Vec<String> {
+        let text = FULL
+            .replace("commit_interval = \"500ms\"\nwrite_budget = \"500MiB\"\ncommit_interval_max = \"20s\"", storage);
+        accepted(&text).warnings.into_iter().map(|Problem { path, message, .. }| format!("{path}: {message}")).collect()
+    };
+    assert_eq!(warnings("write_budget = \"1GiB\"\ncommit_interval_max = \"29s\""), [""; 0]);
+    let [budget] = warnings("write_budget = \"1GiB\"").try_into().unwrap();
+    assert!(budget.starts_with("devices.keep_alive: 30s is not above") && budget.contains("(30s)"), "{budget}");
+    let [interval] = warnings("commit_interval = \"40s\"").try_into().unwrap();
+    assert!(interval.contains("(40s)"), "{interval}");
 }
 
 #[test]

@@ -56,6 +56,12 @@ const WRONG: &[Case] = &[
     ("window = 8", "window = 64", &[("outbox.window", "from 1 to 32")]),
     ("max_bytes = \"64KiB\"\nb", "max_bytes = 65536\nb", &[("outbox.max_bytes", "\"65536B\"")]),
     ("reserve = \"64MiB\"", "reserve = \"4MiB\"", &[("storage.reserve", "from 8MiB to 1GiB")]),
+    ("commit_interval_max = \"20s\"", "commit_interval_max = \"1h\"", &[("storage.commit_interval_max", "from 10ms to 10m")]),
+    ("commit_interval_max = \"20s\"", "commit_interval_max = \"400ms\"", &[("storage.commit_interval_max", "commit_interval (500ms)")]),
+    ("write_budget = \"500MiB\"\n", "", &[("storage.commit_interval_max", "without `write_budget`")]),
+    ("write_budget = \"500MiB\"", "write_budget = \"500MB\"", &[("storage.write_budget", "\"500MiB\"")]),
+    ("write_budget = \"500MiB\"", "write_budget = \"1KiB\"", &[("storage.write_budget", "from 1MiB to 1024GiB")]),
+    ("write_budget = \"500MiB\"", "write_budget = 500", &[("storage.write_budget", "\"500B\"")]),
     ("path = \"/var/lib/tidegate\"\n", "", &[("storage.path", "is missing")]),
     ("/run/tidegate/control.sock", "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789", &[("control.socket", "107 bytes")]),
     // --- streams

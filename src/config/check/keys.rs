@@ -118,6 +118,16 @@ pub static STORAGE: Section = Section {
     keys: &[
         key("path", Required, "directory; made when missing"),
         key("commit_interval", Default("1s"), "longest time from a message to its commit, 10ms to 1m"),
+        key(
+            "write_budget",
+            Optional,
+            "bytes in 24 hours that the flash may be given, 1MiB to 1024GiB; commits wait where it takes that",
+        ),
+        key(
+            "commit_interval_max",
+            Default("30s"),
+            "how long they may wait for it, up to 10m, not below `commit_interval`",
+        ),
         key("snapshot_interval", Default("120s"), "time between snapshots, up to 1d, not below `commit_interval`"),
         key("reserve", Default("32MiB"), "space that the outbox leaves free on the medium, 8MiB to 1GiB"),
     ],

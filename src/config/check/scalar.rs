@@ -67,6 +67,15 @@ pub(super) fn show_size(bytes: u64) -> String {
     format!("{}{unit}", bytes / factor)
 }
 
+/// Bytes within `range`, which may be beyond what fits in memory.
+pub(super) fn bytes(text: &str, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
+    let bytes = with_unit(text, SIZE, &SIZE_UNITS)?;
+    if range.contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(Wrong::new(format!("must be from {}MiB to {}GiB", range.start() >> 20, range.end() >> 30)))
+}
+
 /// A moment in RFC 3339.
 pub(super) fn moment(text: &str) -> Result<EventTime, Wrong> {
     let parsed: Result<jiff::Timestamp, _> = text.parse();

@@ -6,7 +6,9 @@ use crate::engine::memory_store::{MemorySlots, MemoryStore, memory_store};
 use crate::engine::outbox::LaneKind;
 use crate::engine::ring::slots::SlotKind;
 use crate::engine::ring::{Packing, Ring};
-use crate::engine::spec::{CommitSpec, FieldsSpec, FormatSpec, OutboxSpec, Scope, StreamSpec, WindowKind, WindowSpec};
+use crate::engine::spec::{
+    BudgetSpec, CommitSpec, FieldsSpec, FormatSpec, OutboxSpec, Scope, StreamSpec, WindowKind, WindowSpec,
+};
 use crate::engine::step::{DeliveryTag, Message};
 use crate::model::ids::Name;
 use crate::model::time::{ClockQuality, WallTime};
@@ -21,7 +23,7 @@ fn pipeline() -> PipelineSpec {
     let stream = StreamSpec { devices_max: 10, windows, ..StreamSpec::new(name("s"), topic, device) };
     PipelineSpec {
         outbox: OutboxSpec::of(1 << 20),
-        commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_millis(150) },
+        commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_millis(150), budget: None },
         ..PipelineSpec::new(name("gw"), vec![stream])
     }
 }
@@ -251,4 +253,61 @@ fn silence_before_a_crash_counts_also_for_devices_that_later_pages_do_not_name()
     driver.handle(at(10_003), Event::Tick);
     assert!(driver.engine().device(0, "quiet").unwrap().is_idle);
     assert!(!driver.engine().device(0, "busy").unwrap().is_idle);
+}
+
+/// How often a minute of ten messages a second is committed.
+fn commits_in_a_minute(driver: &mut Driver<MemoryStore>) -> u64 {
+    let before = driver.storage_status().commits;
+    for tick in 0..600 {
+        let now = at(10_000 + tick * 100);
+        let tag = Some(DeliveryTag { connection: 1, packet: u16::try_from(tick + 1).unwrap() });
+        driver.handle(
+            now,
+            Event::Message(Message { topic: "s/a", payload: b"{\"v\":1}", retain: false, dup: false, tag }),
+        );
+        driver.advance(now, &mut |_| ());
+    }
+    driver.storage_status().commits - before
+}
+
+#[test]
+fn ten_messages_a_second_cost_one_commit_a_second_and_with_a_budget_fewer() {
+    let mut driver = Driver::start(pipeline(), memory_store(), at(0)).unwrap();
+    assert!((50..=60).contains(&commits_in_a_minute(&mut driver)));
+
+    let budget = BudgetSpec { per_day: 200_000_000, interval_max: Span::from_secs(30) };
+    let mut spec = pipeline();
+    spec.commit = CommitSpec { snapshot_interval: Span::from_secs(300), budget: Some(budget), ..spec.commit };
+    let mut driver = Driver::start(spec, memory_store(), at(0)).unwrap();
+    let commits = commits_in_a_minute(&mut driver);
+    let written = driver.written();
+    assert!((15..=35).contains(&commits), "some 6,400 bytes each, and 2,100 a second come in: {commits}");
+    assert!(written.bytes < 70 * 200_000_000 / 86_400, "{written:?}");
+    assert_eq!(written.readings, 600);
+}
+
+#[test]
+fn a_budget_holds_a_full_window_back_and_a_stop_waits_for_nothing() {
+    let budget = BudgetSpec { per_day: 1_000_000, interval_max: Span::from_secs(20) };
+    let mut spec = pipeline();
+    spec.commit = CommitSpec { budget: Some(budget), ..spec.commit };
+    let mut driver = Driver::start(spec, memory_store(), at(0)).unwrap();
+    let mut acks = 0;
+    for packet in 1..=40 {
+        take(&mut driver, packet, "s/a");
+        driver.advance(at(packet), &mut |_| acks += 1);
+    }
+    driver.advance(at(50), &mut |_| acks += 1);
+    let first = acks;
+    for packet in 61..=100 {
+        take(&mut driver, packet, "s/a");
+    }
+    driver.advance(at(5_000), &mut |_| acks += 1);
+    assert_eq!(acks, first, "in debt");
+    assert_eq!(driver.storage_status().unacknowledged, 80 - first);
+    driver.advance(at(20_060), &mut |_| acks += 1);
+    assert_eq!(acks, 80, "never longer than that");
+    take(&mut driver, 20_100, "s/a");
+    driver.stop(at(20_101), &mut |_| acks += 1);
+    assert_eq!(acks, 81);
 }

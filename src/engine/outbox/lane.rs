@@ -180,8 +180,8 @@ impl Lane {
         }
     }
 
-    /// Puts a gap in the place of a part, or widens the one in front of it. What is
-    /// acknowledged of the part no longer matters: the gap is to be sent.
+    /// Puts a gap in the place of a part of which nothing is acknowledged, or widens the
+    /// one in front of it.
     pub(super) fn replace_by_gap(&mut self, index: usize, gap: Gap, widens: bool) {
         let (first, past) = (self.parts[index].first, self.parts[index].past());
         let wider = index.checked_sub(1).filter(|_| widens);
@@ -201,7 +201,7 @@ impl Lane {
                 first
             }
         };
-        self.acked.remove(from, past);
+        debug_assert_eq!(self.acked.covered(from, past), 0, "what has arrived is not lost");
         self.cursor = self.cursor.min(from);
         self.drop_loaded();
     }

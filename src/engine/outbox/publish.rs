@@ -164,9 +164,7 @@ impl Outbox {
         if lane.loaded.is_some() {
             return;
         }
-        while let Some(index) = self.lanes[kind as usize].parts.iter().position(of_block) {
-            self.lose(kind, index);
-        }
+        self.lose(kind, number);
     }
 
     /// The cloud's broker has a batch: its rows are gone. An unknown id is one of

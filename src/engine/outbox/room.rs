@@ -83,35 +83,57 @@ impl Outbox {
         lane.parts.iter().position(can_go)
     }
 
-    /// Gives up a part. `block`: what was read of it, if it was in the chain.
+    /// Gives up a part, or its first rows when some of it are acknowledged. `block`: what
+    /// was read of it, if it was in the chain.
     pub fn evict(&mut self, eviction: Eviction, block: Option<&[u8]>) {
         let Eviction { lane: kind, first, reason, .. } = eviction;
-        let lane = &self.lanes[kind as usize];
-        let Some(index) = lane.index_of(first) else { return };
-        let part = &lane.parts[index];
-        let unacked = (part.first..part.past()).filter(|position| lane.acked.end_of(*position).is_none());
+        let Some(index) = self.isolate_unacked(kind, first) else { return };
+        let part = &self.lanes[kind as usize].parts[index];
         let loaded = block.and_then(|bytes| Loaded::read(part, bytes));
         let gap = match (&part.body, &loaded) {
-            (Body::Rows(rows), _) => {
-                let row = |position: u64| rows.get(usize::try_from(position - first).expect("rows in memory"));
-                Gap::of(part.first_seq, unacked.map(row), reason)
-            }
+            (Body::Rows(rows), _) => Gap::of(part.first_seq, rows.iter(), reason),
             (Body::Block(_), Some(loaded)) => {
-                Gap::of(part.first_seq, unacked.map(|position| loaded.get(part, position)), reason)
+                let rows = (part.first..part.past()).map(|position| loaded.get(part, position));
+                Gap::of(part.first_seq, rows, reason)
             }
-            (Body::Block(block), None) => Gap::unknown(part.first_seq, lane.unacked(part), block.times, reason),
+            (Body::Block(block), None) => Gap::unknown(part.first_seq, part.rows, block.times, reason),
             (Body::Gap(_), _) => return,
         };
         self.give_up(kind, index, gap);
     }
 
     /// A block cannot be read any more.
-    pub(super) fn lose(&mut self, kind: LaneKind, index: usize) {
+    pub(super) fn lose(&mut self, kind: LaneKind, number: u64) {
+        loop {
+            let lane = &self.lanes[kind as usize];
+            let is_lost = |part: &&Part| part.block().is_some_and(|block| block.number == number);
+            let found = lane.parts.iter().filter(is_lost).find(|part| lane.unacked(part) > 0);
+            let Some(index) = found.map(|part| part.first).and_then(|first| self.isolate_unacked(kind, first)) else {
+                return;
+            };
+            let part = &self.lanes[kind as usize].parts[index];
+            let Some(block) = part.block() else { return };
+            let gap = Gap::unknown(part.first_seq, part.rows, block.times, GapReason::Damaged);
+            self.give_up(kind, index, gap);
+        }
+    }
+
+    /// Makes the first rows of a part that are not acknowledged a part of their own: a gap
+    /// must not stand for what has arrived. Returns its place.
+    fn isolate_unacked(&mut self, kind: LaneKind, first: u64) -> Option<usize> {
         let lane = &self.lanes[kind as usize];
-        let part = &lane.parts[index];
-        let Some(block) = part.block() else { return };
-        let gap = Gap::unknown(part.first_seq, lane.unacked(part), block.times, GapReason::Damaged);
-        self.give_up(kind, index, gap);
+        let past = lane.parts[lane.index_of(first)?].past();
+        let begin = lane.acked.end_of(first).unwrap_or(first);
+        let end = lane.acked.next_begin(begin).unwrap_or(past).min(past);
+        if begin >= end {
+            return None;
+        }
+        for border in [begin, end] {
+            if first < border && border < past {
+                self.split(kind, border);
+            }
+        }
+        self.lanes[kind as usize].index_of(begin)
     }
 
     /// Puts a gap in the place of a part, and writes it down.

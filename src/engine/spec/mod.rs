@@ -54,6 +54,17 @@ pub struct CommitSpec {
     pub interval: Span,
     /// Time between two snapshots, when anything changed. > 0.
     pub snapshot_interval: Span,
+    /// What the flash may be given; `None`: no bound.
+    pub budget: Option<BudgetSpec>,
+}
+
+/// A daily budget of bytes for the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetSpec {
+    /// Bytes in 24 hours. > 0.
+    pub per_day: u64,
+    /// How long commits may be held back to keep to it. Not below the interval.
+    pub interval_max: Span,
 }
 
 /// One configured source with its windows.
@@ -106,8 +117,8 @@ impl PipelineSpec {
             uplink: UplinkPolicy::default(),
             streams,
             joins: Vec::new(),
-            commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120) },
             local: false,
+            commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120), budget: None },
         }
     }
 }

@@ -111,6 +111,7 @@ impl Plan {
             commit: CommitSpec {
                 interval: Span::from_millis(pick(&mut rng, &[1, 20, 200, 1_000])),
                 snapshot_interval: Span::from_millis(pick(&mut rng, &[150, 2_000, 60_000])),
+                budget: None,
             },
             local: seed.is_multiple_of(4),
         };
