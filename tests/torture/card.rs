@@ -4,7 +4,7 @@
 //! Requests are answered one by one, so a power cut is an instant between two of them:
 //! nothing can be half in the image by accident. The card has a volatile cache as real
 //! ones do: a write is durable only after the next FLUSH, and of the writes since then a
-//! cut keeps what chance keeps, sector by sector, in any order ([`Kept`]).
+//! cut keeps what chance keeps, block by block, in any order ([`Kept`]).
 //!
 //! The other ways of a card to fail are here too: it refuses writes, refuses everything,
 //! or takes its time to flush.
@@ -25,8 +25,11 @@ use tidegate::model::rng::Rng;
 
 use crate::cloud::WAIT_MAX;
 
-/// What a card writes in one piece.
-const SECTOR: usize = 512;
+/// What a card writes in one piece. Torn smaller, ext4's own superblock would fail its
+/// checksum: no file system is made for that.
+const PIECE: usize = 4_096;
+/// The unit of a file's size in blocks.
+const SECTOR: u64 = 512;
 /// The longest write in one request; the kernel's own bound for this version.
 const WRITE_MAX: u32 = 128 * 1024;
 
@@ -41,13 +44,13 @@ pub(crate) enum Kept {
     First,
     /// It wrote whole requests in any order.
     Some,
-    /// It wrote sectors in any order.
-    Sectors,
+    /// It wrote blocks in any order.
+    Blocks,
 }
 
 impl Kept {
     pub(crate) fn any(rng: &mut Rng) -> Kept {
-        [Kept::All, Kept::None, Kept::First, Kept::Some, Kept::Sectors][usize::try_from(rng.below(5)).unwrap()]
+        [Kept::All, Kept::None, Kept::First, Kept::Some, Kept::Blocks][usize::try_from(rng.below(5)).unwrap()]
     }
 }
 
@@ -196,16 +199,16 @@ impl Medium {
         let whole = usize::try_from(rng.below(self.cached.len() as u64 + 1)).unwrap();
         for (index, (at, bytes)) in self.cached.iter().enumerate() {
             let chosen = rng.chance(2);
-            for (sector, part) in bytes.chunks(SECTOR).enumerate() {
+            for (piece, part) in bytes.chunks(PIECE).enumerate() {
                 let keep = match cut.kept {
                     Kept::All => true,
                     Kept::None => false,
-                    Kept::First => index < whole || (index == whole && sector < bytes.len() / SECTOR / 2),
+                    Kept::First => index < whole || (index == whole && piece < bytes.len() / PIECE / 2),
                     Kept::Some => chosen,
-                    Kept::Sectors => rng.chance(2),
+                    Kept::Blocks => rng.chance(2),
                 };
                 if keep {
-                    let at = at + sector * SECTOR;
+                    let at = at + piece * PIECE;
                     image[at..at + part.len()].copy_from_slice(part);
                 }
             }
@@ -334,7 +337,7 @@ fn init(readahead: u32) -> Vec<u8> {
 fn attributes(size: u64) -> Vec<u8> {
     // Valid for an hour: nobody else changes it.
     let mut out = Vec::new();
-    for field in [3_600, 0, 1, size, size / SECTOR as u64, 0, 0, 0] {
+    for field in [3_600, 0, 1, size, size / SECTOR, 0, 0, 0] {
         out.extend(u64::to_ne_bytes(field));
     }
     // Nanoseconds, mode, links, owner, device, block size, flags.
