@@ -46,9 +46,8 @@
 //! 6. Bad input is data: counted by reason, never an error that reaches the loop.
 //!    *(`tests/decode`; `tests/end_to_end`: garbage)*
 //! 7. The books balance at all times. *(`tests/simulation` and `tests/laws` after every step)*
-//! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` and
-//!    `agent/uplink/mqtt.rs` name the MQTT client; only the engine lays out
-//!    the bytes of its state, from `engine/snapshot/` on; clocks are read in `agent/clock.rs`
+//! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` names the MQTT
+//!    library; only the engine lays out the bytes of its state, from `engine/snapshot/` on; clocks are read in `agent/clock.rs`
 //!    alone. *(`tests/architecture`)*
 //!
 //! What is deliberately absent: an async engine, a lock around engine state, an

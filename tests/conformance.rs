@@ -24,7 +24,8 @@ use tidegate::engine::memory_store::MemorySlots;
 use tidegate::engine::outbox::row::{LateRow, PaneKind, PaneRow, PaneValues, RawValues, Row};
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::spec::{
-    AllIdle, FieldsSpec, FormatSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
+    AllIdle, FieldsSpec, FormatSpec, OutboxSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec, WindowKind,
+    WindowSpec,
 };
 use tidegate::engine::step::Event;
 use tidegate::model::ids::Name;
@@ -177,7 +178,7 @@ fn pipeline(config: &Value, all_idle: AllIdle) -> Result<PipelineSpec, Verdict> 
         windows: vec![window],
         ..StreamSpec::new(name("corpus"), topic, device)
     };
-    Ok(PipelineSpec { outbox_bytes_max: 1 << 30, ..PipelineSpec::new(name("gw"), vec![stream]) })
+    Ok(PipelineSpec { outbox: OutboxSpec::of(1 << 30), ..PipelineSpec::new(name("gw"), vec![stream]) })
 }
 
 type TestDriver = Driver<Ring<MemorySlots>>;
@@ -277,7 +278,7 @@ impl Run<'_> {
                     fields
                 }
                 Row::Late(late, values) => late_fields(&late, values),
-                Row::Gap(_) | Row::Alarm(_) | Row::Join(..) | Row::Pair(_) | Row::Record(..) => {
+                Row::Gap(..) | Row::Alarm(_) | Row::Join(..) | Row::Pair(_) | Row::Record(..) => {
                     panic!("the corpus makes panes and late records alone")
                 }
             };

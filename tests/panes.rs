@@ -196,7 +196,11 @@ fn updates_are_gathered_and_come_before_the_window_expires() {
         assert_eq!(update[0]["lane"], "update");
         assert_eq!(world.reading(7_000, 3_000, 1.0).len(), 0);
         let fired = world.reading(8_000, 70_001, 1.0);
-        assert_eq!(panes(&fired), [("late", 2, 12), ("on_time", 0, 1)], "the watermark lets it expire");
+        assert_eq!(
+            panes(&fired),
+            [("on_time", 0, 1), ("late", 2, 12)],
+            "the watermark lets it expire; what is new goes first"
+        );
         assert_eq!(world.deadline(), None);
     }
 }
@@ -210,9 +214,9 @@ fn a_final_pane_is_the_last_revision_and_takes_a_pending_update_with_it() {
         assert_eq!(panes(&world.reading(0, 11_000, 1.0)), [("on_time", 0, 1)]);
         assert_eq!(world.reading(0, 2_000, 1.0).len(), 0);
         let last = world.reading(0, 31_000, 1.0);
-        assert_eq!(panes(&last), [("final", 1, 2), ("on_time", 0, 1)]);
-        assert_eq!(last[1]["lane"], "live");
-        assert_eq!(last[0]["lane"], "update");
+        assert_eq!(panes(&last), [("on_time", 0, 1), ("final", 1, 2)]);
+        assert_eq!(last[0]["lane"], "live");
+        assert_eq!(last[1]["lane"], "update");
         assert_eq!(world.deadline(), None);
     }
 }

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 use tidegate::config::check::check_for_replay;
+use tidegate::engine::chain::Chain;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::memory_store::memory_store;
 use tidegate::engine::spec::PipelineSpec;
@@ -40,7 +41,7 @@ fn now() -> Now {
 }
 
 /// One life of the agent: takes readings at these times in, delivers everything, stops.
-fn live<S: Store>(store: S, window: &str, times: &[i64], receiver: &mut Receiver) -> S {
+fn live<S: Store + Chain>(store: S, window: &str, times: &[i64], receiver: &mut Receiver) -> S {
     let mut driver = Driver::start(pipeline(window), store, now()).unwrap();
     driver.handle(now(), Event::UplinkUp);
     for ts in times {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::engine::chain::Chain;
 use crate::engine::driver::{Driver, StorageStatus};
 use crate::engine::status::Status;
 use crate::engine::step::{Effect, Event};
@@ -19,7 +20,7 @@ struct Report {
     storage: StorageStatus,
 }
 
-impl<S: Store> Engine for Driver<S> {
+impl<S: Store + Chain> Engine for Driver<S> {
     fn handle(&mut self, now: Now, event: Event<'_>) {
         Driver::handle(self, now, event);
     }
@@ -37,7 +38,9 @@ impl<S: Store> Engine for Driver<S> {
     }
 
     fn health(&self) -> Vec<String> {
-        self.storage_status().failure.into_iter().collect()
+        let StorageStatus { failure, outbox_failure, .. } = self.storage_status();
+        let of_outbox = outbox_failure.map(|reason| format!("the outbox on disk: {reason}"));
+        failure.into_iter().chain(of_outbox).collect()
     }
 
     fn unacknowledged(&self) -> usize {

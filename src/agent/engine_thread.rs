@@ -101,6 +101,8 @@ struct EngineThread<E> {
     supervision: Supervision,
     devices: ConnectionFacts,
     uplink: ConnectionFacts,
+    /// Known once its task has said something: it runs only where it is wanted.
+    local: Option<ConnectionFacts>,
     wear: Wear,
     health: Vec<String>,
     health_at: ProcTime,
@@ -133,6 +135,7 @@ impl<E: Engine> EngineThread<E> {
             supervision: Supervision::default(),
             devices: ConnectionFacts::default(),
             uplink: ConnectionFacts::default(),
+            local: None,
             wear,
             health: Vec::new(),
             health_at: now,
@@ -155,6 +158,7 @@ impl<E: Engine> EngineThread<E> {
         self.routes.send_last(last);
         // Ends the acknowledgements: the connection sends what it has and disconnects.
         self.routes.clear_devices();
+        self.routes.clear_local();
         info!(reason, "engine stopped");
     }
 
@@ -181,6 +185,9 @@ impl<E: Engine> EngineThread<E> {
             self.engine.handle(now, Event::InputLive(live));
         }
         self.engine.advance(now, &mut |effect| self.routes.perform(effect));
+        if let Some(local) = &mut self.local {
+            local.dropped = self.routes.local_dropped();
+        }
         self.give_room_back();
         let acks = self.routes.take_acks();
         if acks > 0 {
@@ -221,20 +228,32 @@ impl<E: Engine> EngineThread<E> {
                 self.devices.handle_down(now.proc, reason);
                 self.liveness.handle_down(now.proc);
             }
-            Input::UplinkUp { outbound } => {
+            Input::UplinkUp { outbound, terms } => {
                 self.routes.set_uplink(outbound);
                 self.uplink.handle_up(now.proc);
                 self.status_at = Some(now.proc);
                 self.engine.handle(now, Event::UplinkUp);
+                if let Some(terms) = terms {
+                    self.engine.handle(now, Event::UplinkTerms(terms));
+                }
             }
             Input::UplinkAcked(batch) => self.engine.handle(now, Event::UplinkAcked(batch)),
-            Input::UplinkDown { reason } => {
+            Input::UplinkRefused(batch, refusal) => self.engine.handle(now, Event::UplinkRefused(batch, refusal)),
+            Input::UplinkDown { reason, blames_a_batch } => {
                 if self.uplink.connected {
-                    self.engine.handle(now, Event::UplinkDown);
+                    self.engine.handle(now, if blames_a_batch { Event::UplinkClosedByPeer } else { Event::UplinkDown });
                 }
                 self.routes.clear_uplink();
                 self.uplink.handle_down(now.proc, reason);
                 self.status_at = None;
+            }
+            Input::LocalUp { records } => {
+                self.routes.set_local(records);
+                self.local.get_or_insert_default().handle_up(now.proc);
+            }
+            Input::LocalDown { reason } => {
+                self.routes.clear_local();
+                self.local.get_or_insert_default().handle_down(now.proc, reason);
             }
             Input::Query(answer) => {
                 self.wear.note(now.proc, &self.engine.written());
@@ -313,11 +332,13 @@ impl<E: Engine> EngineThread<E> {
     }
 
     fn status<'a>(&'a self, now: Now, health: &'a [String], engine: &'a serde_json::Value) -> Status<'a> {
+        let local = self.local.as_ref();
         Status {
             identity: &self.identity,
             now,
             devices: &self.devices,
             uplink: &self.uplink,
+            local,
             wear: self.wear.status(),
             health,
             engine,

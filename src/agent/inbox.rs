@@ -18,7 +18,7 @@ use bytes::Bytes;
 use flume::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::engine::step::{Batch, BatchId};
+use crate::engine::step::{Batch, BatchId, LocalRecord, Refusal, UplinkTerms};
 use crate::model::limits::{INBOX_BYTES_MAX, INBOX_LEN};
 use crate::model::time::Span;
 
@@ -53,11 +53,27 @@ pub enum Input {
     UplinkUp {
         /// Takes what is to be published on this connection, and dies with it.
         outbound: Sender<Outbound>,
+        /// What the broker allows, when it says so.
+        terms: Option<UplinkTerms>,
     },
     /// The uplink's broker acknowledged a batch of the present connection.
     UplinkAcked(BatchId),
+    /// It does not take a batch of the present connection.
+    UplinkRefused(BatchId, Refusal),
     /// There is no uplink connection. Sent for failed attempts too.
     UplinkDown {
+        /// For people.
+        reason: String,
+        /// The broker has ended it, and a batch in flight may be why.
+        blames_a_batch: bool,
+    },
+    /// The device broker accepted the connection for local results.
+    LocalUp {
+        /// Takes what is to be published on this connection, and dies with it.
+        records: Sender<LocalRecord>,
+    },
+    /// There is no such connection. Sent for failed attempts too.
+    LocalDown {
         /// For people.
         reason: String,
     },

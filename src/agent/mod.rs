@@ -34,7 +34,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use crate::config::boot::Config;
+use crate::config::boot::{BrokerSpec, Config};
 use crate::engine::driver::Driver;
 use crate::engine::step::Clock;
 use crate::model::ids::push_escaped;
@@ -45,13 +45,14 @@ use engine_thread::{Engine, Wiring};
 use inbox::{InboxSender, Input, inbox};
 use mqtt::backoff::WAIT_MAX;
 use mqtt::ingest::IngestSpec;
+use mqtt::local::LocalTask;
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
-use uplink::mqtt::UplinkSpec;
+use uplink::mqtt::{ACK_MAX, UplinkSpec};
 use wear::BlockDevice;
 
 /// Name resolution runs on these, one attempt each. A resolver that hangs for 30 s
-/// can hold six attempts of the uplink; those to the device broker must not queue
+/// can hold three attempts of the uplink; those to the device broker must not queue
 /// behind them.
 const BLOCKING_THREADS: usize = 8;
 
@@ -73,7 +74,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         let _context = runtime.enter();
         Signals::catch().context("catching signals")?
     };
-    let store = store::open(&config.storage.path).context("opening the store")?;
+    let store = store::open_with(&config.storage.path, config.storage.reserve_bytes).context("opening the store")?;
     let engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
     info!(took_ms = clock.proc().as_millis(), "state restored");
     let ended = runtime.block_on(supervise(config, engine, clock, signals.recv()));
@@ -106,6 +107,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
 
     let (stop_in, stopping) = watch::channel(false);
     let mut ingest = tokio::spawn(mqtt::ingest::run(ingest_spec, sender.clone(), clock, stopping.clone()));
+    let mut local = tokio::spawn(results_here(local_task(config), sender.clone(), clock, stopping.clone()));
     let mut uplink = tokio::spawn(uplink::mqtt::run(uplink_spec, sender.clone(), clock, stopping));
     let control_task = control.and_then(|path| serve_control(path, &sender));
     if let Some(every) = systemd::pulse_every() {
@@ -120,6 +122,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
         _ = &mut engine_ended => bail!("the engine thread ended by itself: see the log above"),
         ended = &mut ingest => bail!("the ingest task ended by itself: {ended:?}"),
         ended = &mut uplink => bail!("the uplink task ended by itself: {ended:?}"),
+        ended = &mut local => bail!("the task for local results ended by itself: {ended:?}"),
     };
 
     info!(reason, "stopping");
@@ -141,7 +144,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
         bail!("the engine did not finish within {} s", ENGINE_MAX.as_secs());
     }
     let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
-    let farewell = async { tokio::join!(&mut ingest, &mut uplink) };
+    let farewell = async { tokio::join!(&mut ingest, &mut uplink, &mut local) };
     if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
         warn!("a broker does not answer: ending without a farewell");
     }
@@ -150,6 +153,20 @@ pub async fn supervise<E: Engine + Send + 'static>(
     }
     info!("stopped");
     Ok(())
+}
+
+/// Publishes results on the devices' broker, where that is wanted; else until the stop.
+async fn results_here(
+    task: Option<LocalTask>,
+    inbox: InboxSender,
+    clock: SystemClock,
+    mut stop: watch::Receiver<bool>,
+) {
+    match task {
+        Some(task) => mqtt::local::run(task, inbox, clock, stop).await,
+        // An error says the same: nobody is left who could stop it.
+        None => drop(stop.wait_for(|stop| *stop).await),
+    }
 }
 
 /// Until the engine thread ends.
@@ -178,9 +195,22 @@ fn ingest_spec(config: &Config) -> IngestSpec {
     IngestSpec { broker: config.devices.clone(), filters, retry_max: WAIT_MAX }
 }
 
+/// On a connection of its own, so under a client id of its own.
+fn local_task(config: &Config) -> Option<LocalTask> {
+    let client_id = format!("{}-local", config.devices.client_id);
+    let broker = BrokerSpec { client_id, ..config.devices.clone() };
+    config.local.map(|spec| LocalTask { broker, spec, retry_max: WAIT_MAX })
+}
+
 fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
     let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
     push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
     status_topic.push_str("/status");
-    UplinkSpec { broker: config.uplink.clone(), status_topic, will: identity.last_will(), retry_max: WAIT_MAX }
+    UplinkSpec {
+        broker: config.uplink.clone(),
+        status_topic,
+        will: identity.last_will(),
+        retry_max: WAIT_MAX,
+        ack_max: ACK_MAX,
+    }
 }

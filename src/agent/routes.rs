@@ -10,7 +10,7 @@
 use flume::{Sender, TrySendError};
 use tracing::warn;
 
-use crate::engine::step::{Batch, DeliveryTag, Effect};
+use crate::engine::step::{Batch, DeliveryTag, Effect, LocalRecord};
 
 use super::inbox::Outbound;
 
@@ -19,7 +19,9 @@ use super::inbox::Outbound;
 pub struct Routes {
     devices: Option<(u32, Sender<u16>)>,
     uplink: Option<Sender<Outbound>>,
+    local: Option<Sender<LocalRecord>>,
     acks: u64,
+    local_dropped: u64,
 }
 
 impl Routes {
@@ -43,11 +45,27 @@ impl Routes {
         self.uplink = None;
     }
 
+    /// A connection for results on the device broker.
+    pub fn set_local(&mut self, records: Sender<LocalRecord>) {
+        self.local = Some(records);
+    }
+
+    /// There is none, or nothing more will be published.
+    pub fn clear_local(&mut self) {
+        self.local = None;
+    }
+
+    /// Results for the device broker that found no connection or no room.
+    pub fn local_dropped(&self) -> u64 {
+        self.local_dropped
+    }
+
     /// Does what the engine allows.
     pub fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Ack(tag) => self.acknowledge(tag),
             Effect::Publish(batch) => self.publish(batch),
+            Effect::PublishLocal(record) => self.publish_local(record),
         }
     }
 
@@ -81,6 +99,13 @@ impl Routes {
         }
     }
 
+    /// Full: whoever listens is slow, and the newest is not worth a connection.
+    fn publish_local(&mut self, record: LocalRecord) {
+        if !self.local.as_ref().is_some_and(|local| local.try_send(record).is_ok()) {
+            self.local_dropped += 1;
+        }
+    }
+
     fn publish(&mut self, batch: Batch) {
         let Some(uplink) = &self.uplink else { return };
         if let Err(TrySendError::Full(_)) = uplink.try_send(Outbound::Batch(batch)) {
@@ -105,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_of_an_older_connection_goes_nowhere() {
+    fn f36_an_acknowledgement_of_an_older_connection_goes_nowhere() {
         let mut routes = Routes::default();
         routes.perform(ack(1, 7));
         let (acks, received) = flume::bounded(8);

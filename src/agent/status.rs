@@ -8,6 +8,7 @@
 //! uptime_ms               of this process
 //! health                  {state: "ok" | "degraded", reasons: [..]}
 //! devices, uplink         {connected, since_ms, connections, subscribed, refused, reason}
+//! local                   as these, and `dropped`: results on the device broker, where wanted
 //! wear                    what the flash was given: bytes, per reading, per day, budget
 //! engine                  the engine's own report: ledger, lag, outbox, epoch ...
 //! ```
@@ -42,9 +43,17 @@ pub struct ConnectionFacts {
     /// Topic filters that the broker refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+    /// Results that found no connection or no room: only of `local`, and only when there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped: u64,
     /// Why there is no connection.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Serialize)]
@@ -62,6 +71,8 @@ struct Document<'a> {
     health: Health<'a>,
     devices: &'a ConnectionFacts,
     uplink: &'a ConnectionFacts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local: Option<&'a ConnectionFacts>,
     wear: &'a WearStatus,
     engine: &'a serde_json::Value,
 }
@@ -83,6 +94,8 @@ pub struct Status<'a> {
     pub devices: &'a ConnectionFacts,
     /// The cloud's broker.
     pub uplink: &'a ConnectionFacts,
+    /// Results on the device broker, when they are wanted there.
+    pub local: Option<&'a ConnectionFacts>,
     /// What the flash was given.
     pub wear: WearStatus,
     /// What is wrong; empty: healthy.
@@ -151,6 +164,7 @@ impl Status<'_> {
             health: Health { state: if self.health.is_empty() { "ok" } else { "degraded" }, reasons: self.health },
             devices: self.devices,
             uplink: self.uplink,
+            local: self.local,
             wear: &self.wear,
             engine: self.engine,
         };
@@ -189,12 +203,16 @@ mod tests {
         let mut health = vec!["storage is full".to_owned()];
         add_reasons(&mut health, &devices, &uplink);
         let engine = serde_json::json!({"epoch": 1});
+        let mut local = ConnectionFacts::default();
+        local.handle_down(now.proc, "timed out".into());
+        local.dropped = 7;
         let wear = Meter::default().status(Sample::default(), None, &Written::default());
         let status = Status {
             identity: &identity,
             now,
             devices: &devices,
             uplink: &uplink,
+            local: Some(&local),
             wear,
             health: &health,
             engine: &engine,
@@ -211,6 +229,7 @@ mod tests {
                 r#""uplink not connected: connection refused"]},"#,
                 r#""devices":{"connected":true,"since_ms":1500,"connections":1,"refused":["secret/#"]},"#,
                 r#""uplink":{"connected":false,"since_ms":0,"connections":0,"reason":"connection refused"},"#,
+                r#""local":{"connected":false,"since_ms":0,"connections":0,"dropped":7,"reason":"timed out"},"#,
                 r#""wear":{"source":"estimate","device":null,"device_bytes":null,"written_bytes":0,"bytes_per_reading":null,"#,
                 r#""bytes_per_day":null,"written_per_day":null,"budget":null},"#,
                 r#""engine":{"epoch":1}}"#

@@ -12,6 +12,7 @@ use anyhow::Context;
 use crate::agent::clock::SystemClock;
 use crate::agent::interrupt::Interrupt;
 use crate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
+use crate::agent::uplink::packing::unpack;
 use crate::fleet::receiver::Receiver;
 use crate::model::time::Span;
 
@@ -88,7 +89,9 @@ fn receive(args: &Args, client: ClientSpec, interrupt: &Interrupt) -> Receiver {
         match subscriber.next(LOOK_AGAIN) {
             Received::Message(message) => {
                 heard = clock.proc();
-                if let Err(refused) = receiver.handle_message(&message.payload) {
+                // What cannot be unpacked is refused, and counted, as it is.
+                let payload = unpack(&message.payload).unwrap_or_else(|| message.payload.to_vec());
+                if let Err(refused) = receiver.handle_message(&payload) {
                     eprintln!("{}: {refused}", message.topic);
                 }
                 // Only now: what is not applied has to come again.

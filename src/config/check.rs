@@ -16,6 +16,8 @@ mod dedup;
 mod fields;
 mod join;
 pub mod keys;
+mod local;
+mod outbox;
 mod records;
 mod scalar;
 mod stream;
@@ -27,12 +29,12 @@ mod window;
 use std::path::PathBuf;
 
 use crate::engine::encode::Encoding;
-use crate::engine::spec::{CommitSpec, PipelineSpec};
+use crate::engine::spec::{CommitSpec, PipelineSpec, UplinkPolicy};
 use crate::model::ids::Name;
-use crate::model::limits::{MQTT_NAME_BYTES, OUTBOX_BYTES};
+use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
 
-use super::boot::{Config, StorageSpec};
+use super::boot::{Config, LocalSpec, StorageSpec};
 use super::problem::{Problem, Report, Spot, Wrong};
 use super::raw::{Document, Format};
 
@@ -86,8 +88,9 @@ enum Purpose {
 struct Parts {
     pipeline: Option<PipelineSpec>,
     brokers: Brokers,
-    storage: Option<PathBuf>,
+    storage: Option<StorageSpec>,
     control: Option<PathBuf>,
+    local: Option<LocalSpec>,
 }
 
 /// Checks `text` as what the agent runs on. `file` names it in problems, and
@@ -103,8 +106,9 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
             pipeline: parts.pipeline?,
             devices: parts.brokers.devices?,
             uplink: parts.brokers.uplink?,
-            storage: StorageSpec { path: parts.storage? },
+            storage: parts.storage?,
             control: parts.control,
+            local: parts.local,
             hash: hash.clone(),
         })
     };
@@ -151,7 +155,7 @@ fn walk(text: &str, file: &str, purpose: Purpose) -> Result<(Document, Parts, Re
     };
     let parts = match Table::open(document.root(), "", &keys::ROOT, &mut report) {
         Some(root) => parts(&root, purpose, &mut report),
-        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None },
+        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None, local: None },
     };
     Ok((document, parts, report))
 }
@@ -164,7 +168,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let encoding = gateway.as_ref().and_then(|gateway| gateway.choice("encoding", &encodings, report));
     let needed = purpose == Purpose::Run;
     let devices = section(root, "devices", &keys::BROKER, needed, report);
-    let uplink = section(root, "uplink", &keys::BROKER, needed, report);
+    let uplink = section(root, "uplink", &keys::UPLINK, needed, report);
     let brokers = broker::check(devices.as_ref(), uplink.as_ref(), id.as_ref(), report);
 
     let storage = section(root, "storage", &keys::STORAGE, needed, report);
@@ -172,30 +176,41 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let path = path.and_then(|storage| storage.parsed("path", "a path", report, path_of));
     // An absent section was reported where it is needed; its defaults are valid.
     let storage = storage.unwrap_or_else(|| Table::absent("storage", &keys::STORAGE));
+    let reserve = storage.parsed("reserve", scalar::SIZE, report, |text| scalar::size(text, RESERVE_BYTES));
     let commit = commit(&storage, report);
     if let (Some(commit), Some(table)) = (commit, &devices) {
         let keep_alive = brokers.devices.as_ref().map(|broker| broker.keep_alive);
         budget::warn(table, keep_alive, commit.interval, commit.budget, report);
     }
-    let outbox_bytes_max =
-        storage.parsed("outbox_max_bytes", scalar::SIZE, report, |text| scalar::size(text, OUTBOX_BYTES));
+    let outbox = outbox::check(root, report);
 
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
+    let local_table = section(root, "local", &keys::LOCAL, false, report);
+    let local = local_table.as_ref().and_then(|table| local::check(table, report));
     let streams = stream::check_all(root, report);
     let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
+        let (outbox, uplink) = outbox?;
+        let uplink = UplinkPolicy { compressed: brokers.compress, ..uplink };
         Some(PipelineSpec {
             gateway: id?,
             topic_prefix: prefix?,
             encoding: encoding?,
-            outbox_bytes_max: outbox_bytes_max?,
+            outbox,
+            uplink,
             streams: streams?,
             joins: joins?,
             commit: commit?,
+            local: local_table.is_some(),
         })
     };
-    Parts { pipeline: pipeline(), brokers, storage: path, control }
+    let pipeline = pipeline();
+    if let (Some(pipeline), Some(table)) = (&pipeline, &local_table) {
+        local::check_loops(pipeline, &table.spot(), report);
+    }
+    let storage = path.zip(reserve).map(|(path, reserve_bytes)| StorageSpec { path, reserve_bytes });
+    Parts { pipeline, brokers, storage, control, local }
 }
 
 fn section<'t>(

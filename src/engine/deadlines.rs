@@ -72,6 +72,7 @@ impl Engine {
             let streams = self.streams.iter().enumerate();
             streams.filter_map(|(index, stream)| stream.clock_deadline(now, self.joins.earliest_wait(index))).min()
         });
-        self.streams.iter().filter_map(Stream::next_by_clock).chain(idle).chain(clock).min()
+        let streams = self.streams.iter().filter_map(Stream::next_by_clock);
+        streams.chain(idle).chain(clock).chain(self.outbox.next_deadline()).min()
     }
 }

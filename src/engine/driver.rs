@@ -8,7 +8,10 @@
 
 use crate::model::time::{Now, ProcTime, Span};
 
+use self::outbox::ChainState;
+use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
+use super::local::Local;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
@@ -26,7 +29,7 @@ const WRITES_KEPT: usize = 256 * 1024;
 
 /// Runs one engine on one store.
 #[derive(Debug)]
-pub struct Driver<S: Store> {
+pub struct Driver<S: Store + Chain> {
     engine: Engine,
     store: S,
     policy: CommitPolicy,
@@ -35,9 +38,11 @@ pub struct Driver<S: Store> {
     snapshot_needed: bool,
     snapshot_at: Option<ProcTime>,
     failure: Option<Failure>,
+    chain: ChainState,
     writes: Vec<u8>,
     commits: u64,
     snapshots: u64,
+    local: Option<Local>,
     budget: Option<Budget>,
     /// What the medium was given, by estimate.
     written: u64,
@@ -50,11 +55,23 @@ struct Failure {
     pause: Span,
 }
 
+impl Failure {
+    /// One more, after `before`.
+    fn again(before: Option<&Failure>, error: &StoreError) -> Failure {
+        let doubled = |failure: &Failure| Span::from_millis(failure.pause.as_millis().saturating_mul(2)).min(RETRY_MAX);
+        Failure { reason: error.to_string(), pause: before.map_or(RETRY_MIN, doubled) }
+    }
+}
+
 /// What the driver knows about durability.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct StorageStatus {
     /// Why commits fail at the moment; null: they do not.
     pub failure: Option<String>,
+    /// Why the outbox on disk does not answer at the moment; null: it does.
+    pub outbox_failure: Option<String>,
+    /// Bytes of the outbox on disk, with what is freed later.
+    pub outbox_disk_bytes: u64,
     /// Pages made durable since the start.
     pub commits: u64,
     /// Snapshots since the start.
@@ -67,7 +84,7 @@ pub struct StorageStatus {
     pub broker_window: usize,
 }
 
-impl<S: Store> Driver<S> {
+impl<S: Store + Chain> Driver<S> {
     /// Restores what the store holds, fits it to `pipeline`, re-arms every deadline.
     ///
     /// # Errors
@@ -77,8 +94,11 @@ impl<S: Store> Driver<S> {
         let loaded = store.load()?;
         let policy = CommitPolicy::new(pipeline.commit.interval);
         let snapshot_interval = pipeline.commit.snapshot_interval;
-        let budget = pipeline.commit.budget.map(|budget| Budget::new(budget.per_day, budget.interval_max));
-        let (engine, snapshot_needed) = restore(pipeline, loaded, now);
+        let lost = !loaded.damage.is_empty();
+        let budget_spec = pipeline.commit.budget;
+        let (engine, snapshot_needed, fresh) = restore(pipeline.clone(), loaded, now);
+        let local = Local::new(&pipeline, engine.outbox());
+        let budget = budget_spec.map(|budget| Budget::new(budget.per_day, budget.interval_max));
         let mut driver = Driver {
             engine,
             store,
@@ -87,18 +107,26 @@ impl<S: Store> Driver<S> {
             snapshot_needed,
             snapshot_at: None,
             failure: None,
+            chain: ChainState::default(),
             writes: Vec::new(),
             commits: 0,
             snapshots: 0,
+            local,
             budget,
             written: 0,
         };
+        if lost || fresh {
+            driver.adopt_blocks();
+        }
         if driver.snapshot_needed {
             match driver.take_snapshot(now) {
                 // Else the first page would do the epoch and the alarms again.
                 Ok(()) => driver.engine.mark_committed(Some(now)),
                 Err(error) => driver.note_failure(now, &error),
             }
+        }
+        if driver.failure.is_none() {
+            driver.free_blocks();
         }
         Ok(driver)
     }
@@ -123,26 +151,34 @@ impl<S: Store> Driver<S> {
         if self.engine.next_deadline().is_some_and(|at| at <= now.proc) {
             self.handle(now, Event::Tick);
         }
+        self.make_room(now, false);
         if self.policy.is_due(now.proc) {
             self.commit(now, perform);
         }
         if self.failure.is_none() && self.snapshot_is_due(now.proc) {
-            self.snapshot_now(now);
+            self.make_room(now, true);
+            if self.policy.next_deadline().is_some() {
+                // The page that names the blocks. A snapshot is taken while nothing waits.
+                self.commit(now, perform);
+            }
+            if self.failure.is_none() {
+                self.snapshot_now(now);
+            }
         }
-        while let Some(batch) = self.engine.next_batch() {
-            perform(Effect::Publish(batch));
-        }
+        self.publish(now, perform);
     }
 
     /// When [`Driver::advance`] next has something to do without a new input.
     pub fn next_deadline(&self) -> Option<ProcTime> {
         // While changes wait, their commit comes first.
         let snapshot = self.snapshot_at.filter(|_| self.failure.is_none() && self.policy.next_deadline().is_none());
-        [self.engine.next_deadline(), self.policy.next_deadline(), snapshot].into_iter().flatten().min()
+        let due = [self.engine.next_deadline(), self.policy.next_deadline(), snapshot, self.chain.next_deadline()];
+        due.into_iter().flatten().min()
     }
 
     /// The last commit and a snapshot, so that the next start is quick.
     pub fn stop(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        self.make_room(now, true);
         self.commit(now, perform);
         if self.failure.is_none() {
             self.snapshot_now(now);
@@ -163,6 +199,8 @@ impl<S: Store> Driver<S> {
     pub fn storage_status(&self) -> StorageStatus {
         StorageStatus {
             failure: self.failure.as_ref().map(|failure| failure.reason.clone()),
+            outbox_failure: self.chain.failure().map(str::to_owned),
+            outbox_disk_bytes: self.store.chain_bytes(),
             commits: self.commits,
             snapshots: self.snapshots,
             bytes_written: self.store.bytes_written(),
@@ -227,7 +265,11 @@ impl<S: Store> Driver<S> {
                 if self.snapshot_at.is_none() {
                     self.snapshot_at = Some(now.proc + self.snapshot_interval);
                 }
-                step.effects.into_iter().for_each(perform);
+                step.effects.into_iter().for_each(&mut *perform);
+                if let Some(local) = &mut self.local {
+                    local.publish(self.engine.outbox(), perform);
+                }
+                self.free_blocks();
             }
             Err(error) => self.note_failure(now, &error),
         }
@@ -241,7 +283,10 @@ impl<S: Store> Driver<S> {
     fn snapshot_now(&mut self, now: Now) {
         match self.take_snapshot(now) {
             // What it had to give up is in it.
-            Ok(()) => self.engine.mark_committed(Some(now)),
+            Ok(()) => {
+                self.engine.mark_committed(Some(now));
+                self.free_blocks();
+            }
             Err(error) => self.note_failure(now, &error),
         }
         self.count_written(now.proc);
@@ -282,22 +327,19 @@ impl<S: Store> Driver<S> {
     }
 
     fn note_failure(&mut self, now: Now, error: &StoreError) {
-        let pause = match &self.failure {
-            Some(failure) => Span::from_millis(failure.pause.as_millis().saturating_mul(2)).min(RETRY_MAX),
-            None => RETRY_MIN,
-        };
+        let failure = Failure::again(self.failure.as_ref(), error);
         if self.failure.is_none() {
             tracing::error!(%error, "storage does not take writes; acknowledgements are withheld");
         }
-        self.failure = Some(Failure { reason: error.to_string(), pause });
         self.policy.handle_change(now.proc);
-        self.policy.handle_failed(now.proc, pause);
+        self.policy.handle_failed(now.proc, failure.pause);
+        self.failure = Some(failure);
     }
 }
 
-/// The engine as the store remembers it, and whether a snapshot has to come
-/// before the next page.
-fn restore(pipeline: PipelineSpec, loaded: Loaded, now: Now) -> (Engine, bool) {
+/// The engine as the store remembers it, whether a snapshot has to come before the
+/// next page, and whether nothing was remembered.
+fn restore(pipeline: PipelineSpec, loaded: Loaded, now: Now) -> (Engine, bool, bool) {
     let mut damage = loaded.damage;
     let restored = loaded.snapshot.as_deref().and_then(|bytes| {
         let engine = Engine::read_snapshot(&pipeline, bytes);
@@ -327,7 +369,7 @@ fn restore(pipeline: PipelineSpec, loaded: Loaded, now: Now) -> (Engine, bool) {
         tracing::error!(%text, "state was damaged");
         engine.raise_alarm(now, "state_damaged", text);
     }
-    (engine, fresh || changed || lost)
+    (engine, fresh || changed || lost, fresh)
 }
 
 fn replay(pipeline: &PipelineSpec, snapshot: Option<&[u8]>, pages: &[Vec<u8>]) -> Engine {
@@ -339,5 +381,6 @@ fn replay(pipeline: &PipelineSpec, snapshot: Option<&[u8]>, pages: &[Vec<u8>]) -
     restored.unwrap_or_else(|| Engine::new(pipeline.clone()))
 }
 
+mod outbox;
 #[cfg(test)]
 mod tests;

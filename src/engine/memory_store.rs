@@ -7,6 +7,7 @@
 //!   or sync. From then on everything fails, until [`reopen`](MemorySlots::reopen)
 //!   gives what survived: each value written since the last sync is kept, lost
 //!   or torn, independently of the others.
+//! - blocks of the chains are under the same power; a sync of slots is none of blocks.
 //! - [`fail_at`](MemorySlots::fail_at) lets one write or sync fail. After a
 //!   failed sync the unsynced values are kept, lost or torn at once, and no
 //!   later sync brings them back, as with a real kernel.
@@ -15,8 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::rng::Rng;
 
+use super::chain::Chain;
 use super::ring::slots::{SlotError, SlotId, Slots};
 use super::ring::{Packing, Ring};
+use super::store::StoreError;
 
 /// The engine's store when nothing has to survive.
 pub type MemoryStore = Ring<MemorySlots>;
@@ -34,6 +37,10 @@ pub struct MemorySlots {
     /// The values before the writes since the last sync (`None`: unwritten),
     /// in the order of those writes.
     unsynced: Vec<(SlotId, Option<Vec<u8>>)>,
+    /// The chains: blocks by lane and number.
+    blocks: BTreeMap<(u8, u64), Vec<u8>>,
+    /// Those since the last sync of blocks.
+    unsynced_blocks: BTreeSet<(u8, u64)>,
     random: Rng,
     operations: u64,
     crash_at: Option<u64>,
@@ -47,6 +54,8 @@ impl MemorySlots {
         MemorySlots {
             current: BTreeMap::new(),
             unsynced: Vec::new(),
+            blocks: BTreeMap::new(),
+            unsynced_blocks: BTreeSet::new(),
             random: Rng::new(seed),
             operations: 0,
             crash_at: None,
@@ -80,6 +89,7 @@ impl MemorySlots {
     #[must_use]
     pub fn reopen(mut self) -> MemorySlots {
         self.settle();
+        self.settle_blocks();
         MemorySlots { crash_at: None, fault: None, ..self }
     }
 
@@ -91,6 +101,22 @@ impl MemorySlots {
     /// Every slot that holds something, in order.
     pub fn slots(&self) -> impl Iterator<Item = SlotId> {
         self.current.keys().copied()
+    }
+
+    /// The block of a lane, to damage it as a bad medium would.
+    pub fn block_mut(&mut self, lane: u8, number: u64) -> Option<&mut Vec<u8>> {
+        self.blocks.get_mut(&(lane, number))
+    }
+
+    /// Every block that is there: lane and number.
+    pub fn blocks(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.blocks.keys().copied()
+    }
+
+    /// Loses every slot, and keeps the chains.
+    pub fn forget_slots(&mut self) {
+        self.current.clear();
+        self.unsynced.clear();
     }
 
     /// Loses a value without a trace.
@@ -113,6 +139,21 @@ impl MemorySlots {
                     let torn = self.tear(slot, old.as_deref());
                     self.put_back(slot, Some(torn));
                     settled.insert(slot);
+                }
+            }
+        }
+    }
+
+    /// A block that was not synced is there, is not, or is cut short.
+    fn settle_blocks(&mut self) {
+        for block in core::mem::take(&mut self.unsynced_blocks) {
+            match self.random.below(3) {
+                0 => {}
+                1 => _ = self.blocks.remove(&block),
+                _ => {
+                    let bytes = self.blocks.entry(block).or_default();
+                    let keep = self.random.below(bytes.len() as u64 + 1);
+                    bytes.truncate(usize::try_from(keep).expect("at most the length of a Vec"));
                 }
             }
         }
@@ -182,6 +223,53 @@ impl Slots for MemorySlots {
             self.settle();
         }
         result
+    }
+}
+
+impl Chain for MemorySlots {
+    fn append_block(&mut self, lane: u8, number: u64, block: &[u8]) -> Result<u64, StoreError> {
+        let was_off = self.crashed();
+        let result = self.operate();
+        if !was_off && result != Err(SlotError::Full) {
+            self.blocks.insert((lane, number), block.to_vec());
+            self.unsynced_blocks.insert((lane, number));
+        }
+        result.map(|()| block.len() as u64).map_err(into_store_error)
+    }
+
+    fn sync_blocks(&mut self) -> Result<(), StoreError> {
+        self.operate().map_err(into_store_error)?;
+        self.unsynced_blocks.clear();
+        Ok(())
+    }
+
+    fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        into.clear();
+        let Some(block) = self.blocks.get(&(lane, number)) else { return Ok(false) };
+        into.extend_from_slice(block);
+        Ok(true)
+    }
+
+    fn free_blocks(&mut self, lane: u8, first: u64) -> Result<(), StoreError> {
+        self.operate().map_err(into_store_error)?;
+        self.blocks.retain(|(of, number), _| *of != lane || *number >= first);
+        self.unsynced_blocks.retain(|(of, number)| *of != lane || *number >= first);
+        Ok(())
+    }
+
+    fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
+        Ok(self.blocks.keys().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect())
+    }
+
+    fn chain_bytes(&self) -> u64 {
+        self.blocks.values().map(|block| block.len() as u64).sum()
+    }
+}
+
+fn into_store_error(error: SlotError) -> StoreError {
+    match error {
+        SlotError::Full => StoreError::Full,
+        SlotError::Failed(why) | SlotError::Gone(why) => StoreError::Failed(why),
     }
 }
 

@@ -41,6 +41,7 @@ mod groups;
 mod idle;
 pub mod join;
 pub mod ledger;
+pub mod local;
 pub mod memory_store;
 mod names;
 mod number;
@@ -81,10 +82,10 @@ use self::emit::Emit;
 use self::encode::Envelope;
 use self::join::{Joins, Taps};
 use self::outbox::row::Row;
-use self::outbox::{LaneKind, Outbox};
+use self::outbox::{LaneKind, Next, Outbox};
 use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
-use self::step::{Availability, Batch, BatchId, DeliveryTag, Event, Message};
+use self::step::{Availability, DeliveryTag, Event, Message};
 use self::stream::Stream;
 use self::timers::{Clocks, IdleClock};
 
@@ -155,7 +156,7 @@ impl Engine {
             taps: Taps::default(),
             streams,
             decoders: spec.streams.iter().map(decode::decoder).collect(),
-            outbox: Outbox::new(spec.outbox_bytes_max),
+            outbox: Outbox::new(spec.outbox, spec.uplink),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
             stored_at: Clocks::default(),
@@ -179,19 +180,27 @@ impl Engine {
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
         // What time alone has brought comes first: a device that was silent for
         // too long was idle before its next message came.
+        self.outbox.set_now(now);
         self.handle_deadlines(now);
         match event {
             Event::Message(message) => self.handle_message(now, message),
             Event::SessionStarted { resumed } => self.handle_session(resumed),
             Event::InputLive(live) => self.idle_clock.set_running(now.proc, live),
-            Event::UplinkUp => self.uplink_up = true,
-            Event::UplinkTerms(_) => {}
-            Event::UplinkDown | Event::UplinkClosedByPeer => {
+            Event::UplinkUp => {
+                self.uplink_up = true;
+                self.outbox.handle_up();
+            }
+            Event::UplinkTerms(terms) => self.outbox.handle_terms(terms),
+            Event::UplinkDown => {
                 self.uplink_up = false;
                 self.outbox.handle_down();
             }
-            Event::UplinkRefused(..) => {}
-            Event::UplinkAcked(batch) => self.handle_uplink_acked(batch),
+            Event::UplinkClosedByPeer => {
+                self.uplink_up = false;
+                self.outbox.handle_closed_by_peer(now);
+            }
+            Event::UplinkAcked(batch) => self.outbox.handle_ack(now, batch),
+            Event::UplinkRefused(batch, why) => self.outbox.handle_refused(now, batch, why),
             Event::Availability(signal) => self.handle_availability(now, signal),
             Event::Tick => {}
         }
@@ -219,10 +228,6 @@ impl Engine {
             self.settle_joins(now, index);
         }
         self.unknown_devices += u64::from(!known);
-    }
-
-    fn handle_uplink_acked(&mut self, batch: BatchId) {
-        self.outbox.handle_ack(batch);
     }
 
     fn handle_message(&mut self, now: Now, message: Message<'_>) {
@@ -314,6 +319,7 @@ impl Engine {
     /// Takes a decoded record in, past topic and payload: for replays of plain
     /// traces, tests and benchmarks.
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
+        self.outbox.set_now(now);
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
         let index = stream;
@@ -367,17 +373,22 @@ impl Engine {
         &self.outbox
     }
 
-    /// The next batch for the uplink, if it is up and something durable waits.
-    pub fn next_batch(&mut self) -> Option<Batch> {
+    /// The outbox, for the driver, which moves its older rows to the chain and back.
+    pub(super) fn outbox_mut(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// What to do next for the uplink, if it is up and something durable waits.
+    pub fn next_for_uplink(&mut self, now: Now) -> Next {
         if !self.uplink_up {
-            return None;
+            return Next::Nothing;
         }
         let envelope = Envelope {
             topic_prefix: &self.spec.topic_prefix,
             gateway: self.spec.gateway.as_str(),
             encoding: self.spec.encoding,
         };
-        self.outbox.next_batch(envelope)
+        self.outbox.next(now, envelope)
     }
 
     /// State was lost: what comes now counts under a higher epoch, and windows
@@ -394,10 +405,10 @@ impl Engine {
         }
     }
 
-    /// Gives up the older half of the outbox, leaving gaps that say so. False when
-    /// nothing could be given up.
+    /// Gives up the older half of the rows in memory, leaving gaps that say so. False
+    /// when nothing could be given up.
     pub fn shed_outbox(&mut self) -> bool {
-        self.outbox.shed(self.outbox.bytes() / 2)
+        self.outbox.shed(self.outbox.memory() / 2)
     }
 
     /// Queues something that a person should know.

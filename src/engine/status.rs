@@ -143,17 +143,23 @@ pub struct WindowStatus {
 /// The outbox.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OutboxStatus {
-    /// Stored bytes held.
-    pub bytes: usize,
+    /// Bytes held, in memory and on disk.
+    pub bytes: u64,
     /// The bound.
-    pub bytes_max: usize,
+    pub bytes_max: u64,
+    /// Those in memory.
+    pub memory_bytes: usize,
+    /// Bytes of payload published today (UTC).
+    pub bytes_today: u64,
+    /// Records that the cloud's broker does not take, kept to be looked at.
+    pub dead_letters: usize,
     /// Published and not acknowledged.
     pub batches_in_flight: usize,
     /// Highest lane first.
     pub lanes: Vec<LaneStatus>,
 }
 
-/// The books of one lane: `queued = acked + evicted + held`.
+/// The books of one lane: `queued = acked + evicted + dead_lettered + held`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LaneStatus {
     /// Its name.
@@ -165,7 +171,13 @@ pub struct LaneStatus {
     #[expect(missing_docs, reason = "see OutboxLedger")]
     pub evicted: u64,
     #[expect(missing_docs, reason = "see OutboxLedger")]
+    pub dead_lettered: u64,
+    #[expect(missing_docs, reason = "see OutboxLedger")]
     pub held: u64,
+    /// Bytes held, in memory and on disk.
+    pub bytes: u64,
+    /// How long the oldest record has waited, while the agent ran; null: there is none.
+    pub oldest_ms: Option<u64>,
 }
 
 /// One device of one stream.
@@ -207,7 +219,10 @@ impl Engine {
             joins: self.joins.status(),
             outbox: OutboxStatus {
                 bytes: self.outbox.bytes(),
-                bytes_max: self.spec.outbox_bytes_max,
+                bytes_max: self.spec.outbox.bytes_max,
+                memory_bytes: self.outbox.memory(),
+                bytes_today: self.outbox.spent_today(now),
+                dead_letters: self.outbox.dead_letters().count(),
                 batches_in_flight: self.outbox.in_flight(),
                 lanes,
             },
@@ -233,7 +248,7 @@ impl Engine {
             && self.joins.balances()
             && LaneKind::ALL.into_iter().all(|kind| {
                 let lane = self.lane_status(kind);
-                lane.queued == lane.acked + lane.evicted + lane.held
+                lane.queued == lane.acked + lane.evicted + lane.dead_lettered + lane.held
             })
     }
 
@@ -244,7 +259,10 @@ impl Engine {
             queued: ledger.queued,
             acked: ledger.acked,
             evicted: ledger.evicted,
+            dead_lettered: ledger.dead_lettered,
             held: self.outbox.held_records(kind),
+            bytes: self.outbox.lane_bytes(kind),
+            oldest_ms: self.outbox.oldest_ms(kind),
         }
     }
 }

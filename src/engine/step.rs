@@ -141,6 +141,16 @@ impl Batch {
     }
 }
 
+/// One result for the devices' own broker, best effort: a display or a rule on the gateway
+/// works while the cloud is gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalRecord {
+    /// Full topic.
+    pub topic: String,
+    /// The record as JSON, as it stands in an envelope.
+    pub payload: Vec<u8>,
+}
+
 /// An action of the shell, allowed because its cause is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
@@ -148,6 +158,8 @@ pub enum Effect {
     Ack(DeliveryTag),
     /// Publish to the cloud at `QoS` 1 and report the acknowledgement.
     Publish(Batch),
+    /// Publish to the devices' broker, if it can be done at once.
+    PublishLocal(LocalRecord),
 }
 
 /// What one commit covers.

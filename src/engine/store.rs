@@ -62,6 +62,12 @@ pub trait Store {
     /// failed, or damage was found by [`Store::load`].
     fn wants_snapshot(&self) -> bool;
 
+    /// What is wrong with the medium although it takes writes, for people; it belongs
+    /// among the reasons of health.
+    fn complaint(&self) -> Option<String> {
+        None
+    }
+
     /// Bytes handed to the medium so far, for wear accounting.
     fn bytes_written(&self) -> u64;
 }

@@ -125,8 +125,20 @@ pub const COMMIT_MESSAGES_MAX: usize = 8_192;
 /// Bytes of one row of a window join as stored: several panes make it. Larger ones are
 /// counted as `too_large`. Panes themselves are bounded by their fields and sketches.
 pub const JOIN_ROW_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a payload that every uplink has to take: less than any record needs is a mistake of
+/// the broker's configuration, and no reason to give records up.
+pub const UPLINK_PAYLOAD_MIN: usize = 4 * 1024;
+/// Devices that a gap record names; those beyond it are in its count. So a gap stays a
+/// record of ordinary size, whatever it stands for.
+pub const GAP_ITEMS_MAX: usize = 64;
+/// Bytes of records that the cloud's broker refuses, kept for a person to look at. Full:
+/// the oldest goes.
+pub const DEAD_LETTERS_BYTES_MAX: usize = 64 * 1024;
 /// Batches published and not yet acknowledged by the cloud.
 pub const UPLINK_WINDOW: usize = 32;
+/// Results on their way to the devices' own broker. Best effort: full, or without a
+/// connection, they are dropped and counted.
+pub const LOCAL_LEN: usize = 256;
 /// Records in one uplink batch.
 pub const BATCH_RECORDS_MAX: usize = 256;
 /// Stored bytes at which an uplink batch is closed.
@@ -144,9 +156,27 @@ pub const PAGE_SLOTS_MAX: usize = 256;
 pub const ADDITIONS_MAX: usize = 16_384;
 /// Bytes of one configuration document.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
-/// The least and the most that the outbox may be given. It lies in memory and in
-/// every snapshot: see `STATE_COST_MAX`.
-pub const OUTBOX_BYTES: core::ops::RangeInclusive<usize> = 64 * 1024..=8 * 1024 * 1024;
+/// The least and the most that the outbox may be given, as stored. Each block of some
+/// 44 KiB of rows takes 100 bytes in memory and 20 in every snapshot.
+pub const OUTBOX_BYTES: core::ops::RangeInclusive<u64> = 64 * 1024..=4 * 1024 * 1024 * 1024;
+/// What it is given when the configuration says nothing.
+pub const OUTBOX_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
+/// Bytes of rows in memory, and so in every snapshot, while the disk does not take
+/// them. Full: the oldest of the lowest lane make room.
+pub const OUTBOX_MEMORY_MAX: usize = 8 * 1024 * 1024;
+/// Bytes of rows in memory at which the older ones move to the disk, before the next
+/// snapshot moves them anyway.
+pub const OUTBOX_SPILL_BYTES: usize = 512 * 1024;
+/// Blocks of the outbox: what their places take in memory and in snapshots is bounded too.
+pub const OUTBOX_BLOCKS_MAX: usize = 128 * 1024;
+/// Bytes that the outbox leaves free on the medium: the least and the most that may be
+/// asked for. Pages and snapshots need some MiB of it at any time.
+pub const RESERVE_BYTES: core::ops::RangeInclusive<u64> = 8 * 1024 * 1024..=1024 * 1024 * 1024;
+/// What is reserved when the configuration says nothing.
+pub const RESERVE_DEFAULT: u64 = 32 * 1024 * 1024;
+/// Bytes of the file that keeps half of the reserve from other programs: enough for
+/// the commits and snapshots of the hours in which somebody makes room.
+pub const BALLAST_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of an MQTT client id, of a topic prefix, of a host name.
 pub const MQTT_NAME_BYTES: usize = 128;
 
@@ -160,7 +190,7 @@ pub const STATE_COST_MAX: usize = OPEN_COST_MAX
     + BOOKS_COST_MAX
     + JOINS_BYTES_MAX
     + DEDUP_BYTES_MAX;
-/// The outbox in a snapshot: each row, of 40 bytes or more, with up to 20 of its own.
-const OUTBOX_COST_MAX: usize = *OUTBOX_BYTES.end() / 2 * 3;
+/// The outbox in a snapshot: each row behind its length, each block with its place.
+const OUTBOX_COST_MAX: usize = OUTBOX_MEMORY_MAX / 8 * 9 + OUTBOX_BLOCKS_MAX * 40 + DEAD_LETTERS_BYTES_MAX * 2;
 /// Books, definitions and field names of all streams.
 const BOOKS_COST_MAX: usize = STREAMS_MAX * FIELDS_MAX * (NAME_BYTES + 64);

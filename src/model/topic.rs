@@ -124,6 +124,20 @@ impl TopicPattern {
         &self.filter
     }
 
+    /// Whether a topic below these levels may match.
+    pub fn reaches_below(&self, levels: &str) -> bool {
+        let mut pattern = self.levels.iter();
+        for wanted in levels.split('/') {
+            match pattern.next() {
+                Some(Level::Rest) => return true,
+                Some(Level::Any | Level::Capture) => {}
+                Some(Level::Literal(literal)) if literal == wanted => {}
+                Some(Level::Literal(_)) | None => return false,
+            }
+        }
+        pattern.next().is_some()
+    }
+
     /// The captures' names, in the order of the pattern.
     pub fn capture_names(&self) -> &[String] {
         &self.names
@@ -238,6 +252,20 @@ mod tests {
         let mut buffer = heapless::String::new();
         let captures = pattern.match_topic(topic)?;
         template.resolve(&captures, &mut buffer).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_pattern_reaches_below_levels_that_it_can_match_and_goes_beyond() {
+        let reaches = |pattern: &str| TopicPattern::parse(pattern).expect("valid").reaches_below("tide/gw/local");
+        for pattern in ["{all...}", "tide/{rest...}", "tide/+/{rest...}", "+/{gw}/local/{device}", "tide/gw/local/a/b"]
+        {
+            assert!(reaches(pattern), "{pattern}");
+        }
+        for pattern in
+            ["devices/{device}", "tide/gw/local", "tide/{device}/data/live", "tide/gw/locale/a", "tide/+/{x}"]
+        {
+            assert!(!reaches(pattern), "{pattern}");
+        }
     }
 
     #[test]

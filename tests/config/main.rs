@@ -7,13 +7,14 @@ mod wrong;
 
 use std::path::PathBuf;
 
-use tidegate::config::boot::{BrokerSpec, ClientCert, Config, TlsSpec};
+use tidegate::config::boot::{BrokerSpec, ClientCert, Config, Credential, Protocol, ProxySpec, Secret, TlsSpec, Trust};
 use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
+use tidegate::engine::outbox::LaneKind;
 use tidegate::engine::spec::{
-    AllIdle, BudgetSpec, FieldsSpec, FormatSpec, KeySpec, LatePolicy, LateUpdates, OnIdle, Resume, Scope, Strategy,
-    TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind,
+    AllIdle, BudgetSpec, FieldsSpec, FormatSpec, KeySpec, LaneSpec, LatePolicy, LateUpdates, OnIdle, OutboxSpec,
+    Resume, Scope, Strategy, TimeFallback, TimeFormat, TimeSpec, UplinkPolicy, WatermarkSpec, WindowKind,
 };
 use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
@@ -52,6 +53,13 @@ keep_alive = "30s"
 [uplink]
 broker = "mqtts://cloud.example"
 client_id = "there"
+username_file = "/run/tidegate/user"
+protocol = "5"
+compression = "zstd"
+alpn = ["x-amzn-mqtt-ca"]
+server_name = "mqtt.example"
+proxy = "http://gw%207@proxy.site:3128"
+proxy_password_file = "/etc/tidegate/proxy-password"
 ca_file = "/etc/tidegate/ca.pem"
 cert_file = "/etc/tidegate/cert.pem"
 key_file = "/etc/tidegate/key.pem"
@@ -62,7 +70,17 @@ commit_interval = "500ms"
 write_budget = "500MiB"
 commit_interval_max = "20s"
 snapshot_interval = "60s"
-outbox_max_bytes = "64KiB"
+reserve = "64MiB"
+
+[outbox]
+max_bytes = "64KiB"
+backlog_share = "20%"
+messages_per_second = 50
+bytes_per_second = "100KiB"
+bytes_per_day = "20MiB"
+payload_max_bytes = "64KiB"
+window = 8
+late = { max_bytes = "64KiB", max_age = "7d" }
 
 [control]
 socket = "/run/tidegate/control.sock"
@@ -126,7 +144,8 @@ fn a_minimal_file_has_the_documented_defaults() {
     assert_eq!(config.hash, hash);
     let pipeline = &config.pipeline;
     assert_eq!((pipeline.gateway.as_str(), pipeline.topic_prefix.as_str()), ("gw-1", "tidegate"));
-    assert_eq!(pipeline.outbox_bytes_max, 8 << 20);
+    assert_eq!(pipeline.outbox, OutboxSpec::default());
+    assert_eq!(pipeline.uplink, UplinkPolicy::default());
     assert_eq!(pipeline.commit.interval, Span::from_secs(1));
     assert_eq!(pipeline.commit.snapshot_interval, Span::from_secs(120));
     assert_eq!(pipeline.commit.budget, None);
@@ -134,6 +153,8 @@ fn a_minimal_file_has_the_documented_defaults() {
         host: host.into(),
         port: 1883,
         tls: None,
+        protocol: Protocol::V311,
+        proxy: None,
         client_id: client_id.into(),
         username: None,
         password_file: None,
@@ -141,6 +162,7 @@ fn a_minimal_file_has_the_documented_defaults() {
     };
     assert_eq!(config.devices, broker("127.0.0.1", "tidegate-gw-1"));
     assert_eq!(config.uplink, broker("cloud.example", "tidegate-gw-1-uplink"));
+    assert_eq!(config.storage.reserve_bytes, 32 << 20);
     assert_eq!((config.storage.path, config.control), (PathBuf::from("/var/lib/tidegate"), None));
     let [stream] = pipeline.streams.as_slice() else { panic!("one stream") };
     assert_eq!(stream.format, FormatSpec::Json(FieldsSpec::All));
@@ -175,9 +197,33 @@ fn a_full_file_says_what_it_says() {
     assert_eq!(config.uplink.port, 8883);
     let client =
         Some(ClientCert { cert_file: "/etc/tidegate/cert.pem".into(), key_file: "/etc/tidegate/key.pem".into() });
-    assert_eq!(config.uplink.tls, Some(TlsSpec { ca_file: "/etc/tidegate/ca.pem".into(), client }));
+    let trust = Trust::File("/etc/tidegate/ca.pem".into());
+    let alpn = vec!["x-amzn-mqtt-ca".to_owned()];
+    assert_eq!(config.uplink.tls, Some(TlsSpec { trust, client, server_name: Some("mqtt.example".into()), alpn }));
+    assert_eq!(config.uplink.protocol, Protocol::V5);
+    let user = Secret("gw 7".into());
+    let login = Some((user, Credential::File("/etc/tidegate/proxy-password".into())));
+    assert_eq!(config.uplink.proxy, Some(ProxySpec { host: "proxy.site".into(), port: 3128, login }));
+    assert_eq!(config.uplink.username, Some(Credential::File("/run/tidegate/user".into())));
+    assert!(!format!("{config:?}").contains("gw 7"), "credentials are not for logs");
     assert_eq!(config.control, Some("/run/tidegate/control.sock".into()));
-    assert_eq!((config.pipeline.topic_prefix.as_str(), config.pipeline.outbox_bytes_max), ("site/tide", 65_536));
+    assert_eq!(config.pipeline.topic_prefix, "site/tide");
+    let outbox = config.pipeline.outbox;
+    assert_eq!((outbox.bytes_max, outbox.memory_max), (65_536, 65_536));
+    let late = LaneSpec { bytes_max: Some(65_536), age_max: Some(Span::from_secs(7 * 86_400)) };
+    assert_eq!(outbox.lanes[LaneKind::Late as usize], late);
+    assert_eq!(outbox.lanes[LaneKind::Backlog as usize], LaneSpec::default());
+    let policy = UplinkPolicy {
+        messages_per_second: Some(50),
+        bytes_per_second: Some(100 << 10),
+        bytes_per_day: Some(20 << 20),
+        backlog_share: 20,
+        payload_max: 64 << 10,
+        window: 8,
+        compressed: true,
+    };
+    assert_eq!(config.pipeline.uplink, policy);
+    assert_eq!(config.storage.reserve_bytes, 64 << 20);
     let budget = BudgetSpec { per_day: 500 << 20, interval_max: Span::from_secs(20) };
     assert_eq!(config.pipeline.commit.budget, Some(budget));
     let [climate, boiler] = config.pipeline.streams.as_slice() else { panic!("two streams") };
@@ -202,11 +248,15 @@ fn a_full_file_says_what_it_says() {
 fn a_problem_reads_well() {
     let text = FULL.replace("size = \"15m\"", "size = 15");
     let problem = refused(&text).problems.remove(0);
-    assert_eq!((problem.line, problem.value.as_deref()), (Some(48), Some("15")));
+    let line = text.lines().position(|line| line == "size = 15").map(|index| index + 1);
+    assert_eq!((problem.line, problem.value.as_deref()), (line, Some("15")));
     assert_eq!(
         problem.to_string(),
-        "t.toml:48:8: streams[0].windows[0].size = 15: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \
-         \"1d\": a number alone has no unit\n    hint: \"15s\" or \"15ms\", with quotes"
+        format!(
+            "t.toml:{}:8: streams[0].windows[0].size = 15: must be a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" \
+             or \"1d\": a number alone has no unit\n    hint: \"15s\" or \"15ms\", with quotes",
+            line.expect("the line is there")
+        )
     );
 }
 
@@ -239,7 +289,7 @@ fn a_replay_needs_no_brokers_and_no_storage_but_checks_what_is_there() {
     let replay = check_for_replay(&only(FULL), "t.toml").unwrap();
     let full = accepted(FULL).config.pipeline;
     assert_eq!(replay.config.streams, full.streams);
-    assert_eq!(replay.config.outbox_bytes_max, 8 << 20);
+    assert_eq!(replay.config.outbox, OutboxSpec::default());
     assert_eq!(check_for_replay(FULL, "t.toml").unwrap().config, full);
     let wrong = FULL.replace("mqtt://10.0.0.5:1884", "10.0.0.5").replace("path = \"/var/lib/tidegate\"\n", "");
     let refused = check_for_replay(&wrong, "t.toml").unwrap_err();

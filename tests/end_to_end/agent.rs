@@ -16,10 +16,21 @@ pub(crate) struct Agent {
     child: Option<Child>,
 }
 
+/// How results get to the cloud.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) encoding: &'static str,
+    /// Lines of `[uplink]`.
+    pub(crate) uplink: &'static str,
+}
+
+/// As the configuration has it when it says nothing.
+pub(crate) const PLAIN: Way = Way { encoding: "json", uplink: "" };
+
 impl Agent {
     /// Writes the configuration; does not start yet.
-    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16, encoding: &str) -> Agent {
-        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud, encoding)).unwrap();
+    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16, way: Way) -> Agent {
+        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud, way)).unwrap();
         Agent { dir: dir.to_owned(), child: None }
     }
 
@@ -114,7 +125,7 @@ pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
 
 /// Commits and snapshots are frequent, so that kills meet every phase of them. No device
 /// falls idle, so that panes depend on the readings alone.
-fn config(dir: &Path, devices: u16, cloud: u16, encoding: &str) -> String {
+fn config(dir: &Path, devices: u16, cloud: u16, Way { encoding, uplink }: Way) -> String {
     let dir = dir.display();
     format!(
         r#"[gateway]
@@ -126,6 +137,7 @@ broker = "mqtt://127.0.0.1:{devices}"
 
 [uplink]
 broker = "mqtt://127.0.0.1:{cloud}"
+{uplink}
 
 [storage]
 path = "{dir}/state"

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
+use tidegate::agent::uplink::packing::unpack;
 use tidegate::fleet::receiver::{Effect, Receiver};
 
 /// Generous: two cores are shared with compilers.
@@ -64,7 +65,8 @@ impl Cloud {
                 if message.topic.ends_with("/status") {
                     self.statuses.push(serde_json::from_slice(&message.payload).expect("a status is JSON"));
                 } else {
-                    let applied = self.receiver.handle_message(&message.payload).expect("the contract is kept");
+                    let payload = unpack(&message.payload).expect("a whole frame, or none");
+                    let applied = self.receiver.handle_message(&payload).expect("the contract is kept");
                     for one in applied.iter().filter(|one| one.effect == Effect::Conflict) {
                         let held = self.receiver.panes().find(|(id, _)| one.record["id"] == *id);
                         println!(

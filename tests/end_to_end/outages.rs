@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, PLAIN};
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::scene::{DEVICES_CONFIG, PERSISTENT, Scene, assert_exact, fleet, wait_until};
@@ -78,7 +78,7 @@ fn an_agent_that_finds_no_broker_waits_for_both() {
     devices.stop();
     cloud_broker.stop();
     let dir = tempfile::tempdir().unwrap();
-    let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port, "json");
+    let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port, PLAIN);
     agent.start();
     wait_until("the agent is up without brokers", || agent.status().is_some());
 

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
+use tidegate::agent::uplink::packing::{is_packed, pack};
 
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
@@ -79,7 +80,9 @@ fn the_receiver_ends_by_itself_and_names_what_is_missing() {
     let child = receive(&broker, &file, &["--records", "2"]);
     wait_for_subscription(&broker);
     let mut publisher = publisher(&broker);
-    publisher.publish("tidegate/gw-1/data/live", &envelope(&[pane("a", 0, 4), pane("b", 0, 7)]), WAIT_MAX).unwrap();
+    let packed = pack(&envelope(&[pane("a", 0, 4), pane("b", 0, 7)]));
+    assert!(is_packed(&packed), "a zstd frame is read like the rest");
+    publisher.publish("tidegate/gw-1/data/live", &packed, WAIT_MAX).unwrap();
     publisher.flush(WAIT_MAX).unwrap();
     let (status, said) = finish(child);
     assert_eq!(status.code(), Some(1), "{said}");

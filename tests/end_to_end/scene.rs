@@ -10,7 +10,7 @@ use tidegate::fleet::oracle::Oracle;
 use tidegate::fleet::{Delivery, Fleet, FleetSpec};
 use tidegate::model::time::{EventTime, Span};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, PLAIN, Way};
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::proxy::Proxy;
@@ -46,25 +46,25 @@ pub(crate) struct Scene {
 impl Scene {
     /// With brokers that run, and the agent subscribed.
     pub(crate) fn start() -> Scene {
-        Scene::set(Broker::start(DEVICES_CONFIG), "json")
+        Scene::set(Broker::start(DEVICES_CONFIG), PLAIN)
     }
 
     /// As [`Scene::start`], behind this broker of the devices.
     pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
-        Scene::set(devices, "json")
+        Scene::set(devices, PLAIN)
     }
 
-    /// As [`Scene::start`], with this encoding of what the cloud gets.
-    pub(crate) fn with_encoding(encoding: &str) -> Scene {
-        Scene::set(Broker::start(DEVICES_CONFIG), encoding)
+    /// As [`Scene::start`], with this way to the cloud.
+    pub(crate) fn with_way(way: Way) -> Scene {
+        Scene::set(Broker::start(DEVICES_CONFIG), way)
     }
 
-    fn set(devices: Broker, encoding: &str) -> Scene {
+    fn set(devices: Broker, way: Way) -> Scene {
         let cloud_broker = Broker::start(PERSISTENT);
         let dir = tempfile::tempdir().unwrap();
         let wire = Proxy::start(devices.port);
         let uplink_wire = Proxy::start(cloud_broker.port);
-        let mut agent = Agent::new(dir.path(), wire.port, uplink_wire.port, encoding);
+        let mut agent = Agent::new(dir.path(), wire.port, uplink_wire.port, way);
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
         let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };

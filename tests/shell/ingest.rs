@@ -16,7 +16,7 @@ fn payloads(task: &Task, count: usize) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn what_was_not_acknowledged_comes_again_marked_and_what_was_does_not() {
+fn f34_what_was_not_acknowledged_comes_again_marked_and_what_was_does_not() {
     let mut broker = Broker::start(&PERSISTENT);
     let task = Task::ingest(broker_spec(broker.port, "gw"), &["d/+"]);
     let (first, acks) = task.subscribed(false);
@@ -41,7 +41,7 @@ fn what_was_not_acknowledged_comes_again_marked_and_what_was_does_not() {
 }
 
 #[test]
-fn a_broker_that_forgot_everything_is_subscribed_to_again() {
+fn f39_a_broker_that_forgot_everything_is_subscribed_to_again() {
     let mut broker = Broker::start(&[]);
     let task = Task::ingest(broker_spec(broker.port, "gw"), &["d/+", "e/#"]);
     task.subscribed(false);
@@ -92,7 +92,7 @@ fn a_full_inbox_holds_the_broker_back_and_loses_nothing() {
 }
 
 #[test]
-fn qos_0_and_retained_messages_are_marked_as_what_they_are() {
+fn f35_qos_0_and_retained_messages_are_marked_as_what_they_are() {
     let broker = Broker::start(&[]);
     let mut device = Peer::connect(broker.port, "device");
     // QoS 0, retained.
@@ -159,7 +159,7 @@ fn a_refused_subscription_is_reported_with_its_filter_and_tried_again_on_reconne
 }
 
 #[test]
-fn acknowledgements_go_out_in_order_and_qos_2_leftovers_are_taken_through_their_handshake() {
+fn f38_acknowledgements_go_out_in_order_and_qos_2_leftovers_are_taken_through_their_handshake() {
     let (listener, port) = scripted();
     let task = Task::ingest(broker_spec(port, "gw"), &["d/#"]);
     let mut server = Peer::accept(&listener, true);

@@ -5,8 +5,10 @@
 
 #[path = "../end_to_end/broker.rs"]
 mod broker;
+mod certificates;
 mod control;
 mod echo;
+mod five;
 mod ingest;
 mod peer;
 mod proxy;
@@ -14,5 +16,6 @@ mod systemd;
 mod task;
 mod tls;
 mod torture;
+mod tunnel;
 mod uplink;
 mod whole;

@@ -63,6 +63,48 @@ impl Peer {
         peer
     }
 
+    /// The server's end of the next connection in MQTT 5: reads CONNECT, answers CONNACK with
+    /// this reason code and these properties. The second value is CONNECT's body.
+    pub(crate) fn accept_v5(listener: &TcpListener, code: u8, properties: &[u8]) -> (Peer, Vec<u8>) {
+        let (stream, _) = listener.accept().expect("a connection comes");
+        let mut peer = Peer::over(stream);
+        let (head, connect) = peer.read();
+        assert_eq!((head, connect[6]), (0x10, 5), "CONNECT of MQTT 5");
+        let mut body = vec![0, code, u8::try_from(properties.len()).expect("short")];
+        body.extend_from_slice(properties);
+        peer.write(0x20, &body);
+        (peer, connect)
+    }
+
+    /// The next PUBLISH at `QoS` 1: packet id, and what follows it.
+    pub(crate) fn published(&mut self) -> (u16, Vec<u8>) {
+        let (head, body) = self.read();
+        assert_eq!(head & 0xf6, 0x32, "PUBLISH at QoS 1");
+        let id = 2 + usize::from(u16::from_be_bytes([body[0], body[1]]));
+        (u16::from_be_bytes([body[id], body[id + 1]]), body[id + 2..].to_vec())
+    }
+
+    /// PUBACK, in MQTT 5 with a reason code.
+    pub(crate) fn answer(&mut self, packet: u16, code: Option<u8>) {
+        let mut body = packet.to_be_bytes().to_vec();
+        body.extend(code);
+        self.write(0x40, &body);
+    }
+
+    /// PUBACK, to whoever is still there.
+    pub(crate) fn answer_quietly(&mut self, packet: u16) {
+        let [high, low] = packet.to_be_bytes();
+        let _ = self.stream.write_all(&[0x40, 2, high, low]);
+    }
+
+    /// Whether the other side has closed the connection, or nothing has come for so long.
+    pub(crate) fn reads_nothing_for(&mut self, wait: Duration) -> bool {
+        self.stream.set_read_timeout(Some(wait)).expect("a timeout can be set");
+        let nothing = self.try_read().is_err();
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        nothing
+    }
+
     fn over(stream: TcpStream) -> Peer {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
         stream.set_nodelay(true).expect("nodelay can be set");

@@ -10,9 +10,9 @@ use flume::Sender;
 use tidegate::agent::clock::SystemClock;
 use tidegate::agent::inbox::{Arrival, Inbox, InboxSender, Input, Outbound, inbox};
 use tidegate::agent::mqtt::ingest::{self, IngestSpec};
-use tidegate::agent::uplink::mqtt::{self as uplink, UplinkSpec};
-use tidegate::config::boot::BrokerSpec;
-use tidegate::engine::step::BatchId;
+use tidegate::agent::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
+use tidegate::config::boot::{BrokerSpec, Protocol};
+use tidegate::engine::step::{BatchId, Refusal, UplinkTerms};
 use tidegate::model::time::Span;
 use tokio::sync::watch;
 
@@ -37,6 +37,8 @@ pub(crate) fn broker_spec(port: u16, client_id: &str) -> BrokerSpec {
         host: "127.0.0.1".into(),
         port,
         tls: None,
+        protocol: Protocol::V311,
+        proxy: None,
         client_id: client_id.into(),
         username: None,
         password_file: None,
@@ -52,8 +54,18 @@ impl Task {
     }
 
     pub(crate) fn uplink(broker: BrokerSpec) -> Task {
-        let spec =
-            UplinkSpec { broker, status_topic: "t/gw/status".into(), will: b"offline".to_vec(), retry_max: RETRY_MAX };
+        Task::uplink_with(broker, ACK_MAX)
+    }
+
+    /// With another limit for how long a publish may be unacknowledged.
+    pub(crate) fn uplink_with(broker: BrokerSpec, ack_max: Span) -> Task {
+        let spec = UplinkSpec {
+            broker,
+            status_topic: "t/gw/status".into(),
+            will: b"offline".to_vec(),
+            retry_max: RETRY_MAX,
+            ack_max,
+        };
         Task::start(|inbox, stop| uplink::run(spec, inbox, SystemClock::start(), stop))
     }
 
@@ -121,9 +133,13 @@ impl Task {
     }
 
     pub(crate) fn uplink_up(&self) -> Sender<Outbound> {
+        self.uplink_up_on_terms().0
+    }
+
+    pub(crate) fn uplink_up_on_terms(&self) -> (Sender<Outbound>, Option<UplinkTerms>) {
         loop {
             match self.next() {
-                Input::UplinkUp { outbound } => return outbound,
+                Input::UplinkUp { outbound, terms } => return (outbound, terms),
                 Input::UplinkDown { .. } => {}
                 other => panic!("UplinkUp expected, got {}", name(&other)),
             }
@@ -132,8 +148,23 @@ impl Task {
 
     pub(crate) fn down(&self) -> String {
         match self.next() {
-            Input::DevicesDown { reason } | Input::UplinkDown { reason } => reason,
+            Input::DevicesDown { reason } | Input::UplinkDown { reason, .. } => reason,
             other => panic!("a disconnect expected, got {}", name(&other)),
+        }
+    }
+
+    /// The reason, and whether a batch may be to blame.
+    pub(crate) fn blamed(&self) -> (String, bool) {
+        match self.next() {
+            Input::UplinkDown { reason, blames_a_batch } => (reason, blames_a_batch),
+            other => panic!("UplinkDown expected, got {}", name(&other)),
+        }
+    }
+
+    pub(crate) fn refused_batch(&self) -> (BatchId, Refusal) {
+        match self.next() {
+            Input::UplinkRefused(batch, refusal) => (batch, refusal),
+            other => panic!("UplinkRefused expected, got {}", name(&other)),
         }
     }
 
@@ -179,7 +210,10 @@ fn name(input: &Input) -> &'static str {
         Input::DevicesDown { .. } => "DevicesDown",
         Input::UplinkUp { .. } => "UplinkUp",
         Input::UplinkAcked(_) => "UplinkAcked",
+        Input::UplinkRefused(..) => "UplinkRefused",
         Input::UplinkDown { .. } => "UplinkDown",
+        Input::LocalUp { .. } => "LocalUp",
+        Input::LocalDown { .. } => "LocalDown",
         Input::Query(_) => "Query",
         Input::Pulse => "Pulse",
         Input::Stop { .. } => "Stop",

@@ -9,7 +9,7 @@ use tidegate::agent::engine_thread::{self, Wiring};
 use tidegate::agent::inbox::{Input, inbox};
 use tidegate::agent::mqtt::ingest::{self, IngestSpec};
 use tidegate::agent::status::Identity;
-use tidegate::agent::uplink::mqtt::{self as uplink, UplinkSpec};
+use tidegate::agent::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
 use tidegate::model::time::Span;
 use tokio::sync::{oneshot, watch};
 
@@ -36,6 +36,7 @@ fn agent(devices: u16, cloud: u16, stop: oneshot::Receiver<()>) {
         status_topic: "t/status".into(),
         will: Vec::new(),
         retry_max: RETRY_MAX,
+        ack_max: ACK_MAX,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -3,6 +3,7 @@
 use tidegate::agent::inbox::Outbound;
 use tidegate::engine::step::{Batch, BatchId};
 use tidegate::model::limits::UPLINK_WINDOW;
+use tidegate::model::time::Span;
 
 use crate::broker::Broker;
 use crate::peer::{Peer, Received};
@@ -38,7 +39,7 @@ fn every_batch_is_acknowledged_under_its_own_id() {
 }
 
 #[test]
-fn a_broker_that_dies_with_batches_in_flight_is_reported_and_they_can_be_sent_again() {
+fn f46_a_broker_that_dies_with_batches_in_flight_is_reported_and_they_can_be_sent_again() {
     let mut broker = Broker::start(&[]);
     let task = Task::uplink(broker_spec(broker.port, "gw-uplink"));
     let outbound = task.uplink_up();
@@ -61,6 +62,25 @@ fn a_broker_that_dies_with_batches_in_flight_is_reported_and_they_can_be_sent_ag
     outbound.try_send(batch(3)).expect("connected");
     assert_eq!((task.acked(), task.acked()), (BatchId(2), BatchId(3)));
     assert_eq!((cloud.receive().payload, cloud.receive().payload), (b"2".to_vec(), b"3".to_vec()));
+}
+
+/// F43: a cable is pulled without a FIN. What was in flight is not acknowledged, the engine
+/// hears it, and the next connection takes it.
+#[test]
+fn f43_f56_what_goes_into_a_silent_link_is_not_sent() {
+    let mut broker = Broker::start(&[]);
+    let task = Task::uplink_with(broker_spec(broker.port, "gw-uplink"), Span::from_millis(500));
+    let outbound = task.uplink_up();
+    broker.pause();
+    outbound.try_send(batch(1)).expect("connected, as far as anybody can know");
+    outbound.try_send(batch(2)).expect("connected");
+    assert_eq!(task.blamed(), ("the broker stopped responding".into(), false));
+    assert!(outbound.try_send(batch(3)).is_err(), "not connected is not sent");
+    broker.resume();
+    let outbound = task.uplink_up();
+    outbound.try_send(batch(1)).expect("connected");
+    outbound.try_send(batch(2)).expect("connected");
+    assert_eq!((task.acked(), task.acked()), (BatchId(1), BatchId(2)));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tidegate::config::boot::{Config, StorageSpec};
 use tidegate::engine::spec::{PipelineSpec, StreamSpec};
 use tidegate::engine::step::{Effect, Event};
 use tidegate::model::ids::Name;
+use tidegate::model::limits::RESERVE_DEFAULT;
 use tidegate::model::time::{Now, ProcTime};
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 use tokio::sync::oneshot;
@@ -40,7 +41,8 @@ impl Agent {
             pipeline: pipeline(),
             devices: broker_spec(devices, "gw"),
             uplink: broker_spec(uplink, "gw-uplink"),
-            storage: StorageSpec { path: dir.to_owned() },
+            local: None,
+            storage: StorageSpec { path: dir.to_owned(), reserve_bytes: RESERVE_DEFAULT },
             control: Some(control.clone()),
             hash: "c0ffee".into(),
         };
@@ -100,7 +102,7 @@ fn a_message_goes_through_and_the_retained_status_tells_how_the_agent_ended() {
 }
 
 #[test]
-fn the_agent_starts_without_any_broker_says_so_and_goes_on_when_they_come() {
+fn f53_the_agent_starts_without_any_broker_says_so_and_goes_on_when_they_come() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (mut devices, mut cloud) = (Broker::start(&[]), Broker::start(&[]));
     devices.stop();

@@ -32,8 +32,10 @@ pub(crate) struct Cloud {
     came: BTreeMap<Lane, u64>,
     /// The first number that has not come.
     next_seq: BTreeMap<Lane, u64>,
-    watermarks: BTreeMap<(String, String), i64>,
-    revisions: BTreeMap<String, u64>,
+    /// By lane, stream and key.
+    watermarks: BTreeMap<(String, String, String), i64>,
+    /// By lane and id.
+    revisions: BTreeMap<(String, String), u64>,
     promises: Promises,
     /// Panes by kind, each once.
     pub kinds: BTreeMap<String, u64>,
@@ -219,18 +221,18 @@ impl Cloud {
             return Err("partial, although nothing was lost".to_owned());
         }
         *self.kinds.entry(format!("joined {}", text("pane"))).or_default() += 1;
-        match self.revisions.insert(text("id"), revision) {
+        match self.revisions.insert((text("lane"), text("id")), revision) {
             Some(before) if revision <= before => Err(format!("revision {before} came before revision {revision}")),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Results of one device come in order, whatever the lane.
+    /// Results of one device come in order within a lane: what waited comes behind what is new.
     fn check_pane(&mut self, record: &Value) -> Result<(), String> {
         let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
         self.promises.check_pane(record)?;
         let watermark = record["watermark_ms"].as_i64().unwrap_or(i64::MIN);
-        let highest = self.watermarks.entry((text("stream"), text("key"))).or_insert(i64::MIN);
+        let highest = self.watermarks.entry((text("lane"), text("stream"), text("key"))).or_insert(i64::MIN);
         if watermark < *highest {
             return Err(format!("the watermark went back from {highest}"));
         }
@@ -240,10 +242,12 @@ impl Cloud {
             u64::from(record["replaces"].as_array().is_some_and(|ids| !ids.is_empty()));
         let revision = record["rev"].as_u64().ok_or("no revision")?;
         let mut replaced = record["replaces"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        if let Some(id) = replaced.find(|id| self.revisions.get(*id).is_some_and(|before| *before >= revision)) {
+        if let Some(id) = replaced
+            .find(|id| self.revisions.get(&(text("lane"), (*id).to_owned())).is_some_and(|before| *before >= revision))
+        {
             return Err(format!("revision {revision} is not higher than that of {id}, which it replaces"));
         }
-        match self.revisions.insert(text("id"), revision) {
+        match self.revisions.insert((text("lane"), text("id")), revision) {
             Some(before) if revision <= before => Err(format!("revision {before} came before revision {revision}")),
             Some(_) | None => Ok(()),
         }

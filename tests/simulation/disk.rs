@@ -4,8 +4,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tidegate::engine::chain::Chain;
 use tidegate::engine::memory_store::MemorySlots;
 use tidegate::engine::ring::slots::{SlotError, SlotId, Slots};
+use tidegate::engine::store::StoreError;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Disk(Rc<RefCell<Medium>>);
@@ -63,5 +65,32 @@ impl Slots for Disk {
 
     fn sync(&mut self) -> Result<(), SlotError> {
         self.0.borrow_mut().slots.sync()
+    }
+}
+
+impl Chain for Disk {
+    fn append_block(&mut self, lane: u8, number: u64, block: &[u8]) -> Result<u64, StoreError> {
+        let mut medium = self.0.borrow_mut();
+        if medium.full { Err(StoreError::Full) } else { medium.slots.append_block(lane, number, block) }
+    }
+
+    fn sync_blocks(&mut self) -> Result<(), StoreError> {
+        self.0.borrow_mut().slots.sync_blocks()
+    }
+
+    fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        self.0.borrow_mut().slots.read_block(lane, number, into)
+    }
+
+    fn free_blocks(&mut self, lane: u8, first: u64) -> Result<(), StoreError> {
+        self.0.borrow_mut().slots.free_blocks(lane, first)
+    }
+
+    fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
+        self.0.borrow_mut().slots.find_blocks(lane)
+    }
+
+    fn chain_bytes(&self) -> u64 {
+        self.0.borrow().slots.chain_bytes()
     }
 }

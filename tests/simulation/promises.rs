@@ -1,4 +1,4 @@
-//! What holds for each row as it comes, whatever the end will be: panes in their order,
+//! What holds for each row of a lane as it comes, whatever the end will be: panes in their order,
 //! none that was not asked for, readings in the order of their times.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ pub(crate) struct Promises {
     windows: BTreeMap<(String, String), Asked>,
     /// By stream: whether the order is that of each device.
     orders: BTreeMap<String, bool>,
-    /// By id: the last pane.
-    last: BTreeMap<String, Last>,
-    /// Times of readings, by stream and, where each has its own order, device.
-    times: BTreeMap<(String, String), i64>,
+    /// By lane and id: the last pane.
+    last: BTreeMap<(String, String), Last>,
+    /// Times of readings, by lane, stream and, where each has its own order, device.
+    times: BTreeMap<(String, String, String), i64>,
 }
 
 /// What was ever asked for under that name.
@@ -88,7 +88,7 @@ impl Promises {
             return Err(format!("nobody has asked for a pane {kind}"));
         }
         let fires = matches!(kind.as_str(), "on_time" | "late" | "final") || kind == "idle" && asked.closes;
-        let last = self.last.entry(text("id")).or_insert(Last { count: 0, fired: false, ended: false });
+        let last = self.last.entry((text("lane"), text("id"))).or_insert(Last { count: 0, fired: false, ended: false });
         if last.ended {
             return Err("a pane after the final one".to_owned());
         }
@@ -108,7 +108,7 @@ impl Promises {
         let Some(by_device) = self.orders.get(&text("stream")) else { return Ok(()) };
         let device = if *by_device { text("key") } else { String::new() };
         let at = record["event_ms"].as_i64().ok_or("no time")?;
-        let last = self.times.entry((text("stream"), device)).or_insert(at);
+        let last = self.times.entry((text("lane"), text("stream"), device)).or_insert(at);
         if at < *last {
             return Err(format!("a reading before one of {last} that came first"));
         }

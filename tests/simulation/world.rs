@@ -173,7 +173,7 @@ impl World {
             while let Some(id) = self.cloud.next_ack(&mut self.rng) {
                 self.handle(Event::UplinkAcked(id))?;
             }
-            let held: usize = LaneKind::ALL.iter().map(|lane| self.driver.engine().outbox().held(*lane)).sum();
+            let held: u64 = LaneKind::ALL.iter().map(|lane| self.driver.engine().outbox().held(*lane)).sum();
             let committed = self.driver.engine().is_committed();
             if self.broker.is_drained() && held == 0 && committed {
                 return Ok(());

@@ -4,8 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(feature = "agent")]
+mod chain;
+#[cfg(feature = "agent")]
 mod damage;
+#[cfg(feature = "agent")]
+mod full;
 mod model;
+#[cfg(feature = "agent")]
+mod mount;
 #[cfg(feature = "agent")]
 mod on_disk;
 mod random;

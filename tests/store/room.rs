@@ -11,7 +11,7 @@ use tidegate::engine::ring::Ring;
 use tidegate::engine::spec::{PipelineSpec, StreamSpec, WatermarkSpec, WindowKind, WindowSpec};
 use tidegate::engine::store::Store;
 use tidegate::model::ids::{FieldIx, Name};
-use tidegate::model::limits::{DEVICES_MAX, OUTBOX_BYTES, STATE_COST_MAX};
+use tidegate::model::limits::{DEVICES_MAX, OUTBOX_MEMORY_MAX, STATE_COST_MAX};
 use tidegate::model::record::Record;
 use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
@@ -36,7 +36,7 @@ fn pipeline() -> PipelineSpec {
         windows: vec![WindowSpec { aggregates, ..WindowSpec::new(name("w"), kind) }],
         ..StreamSpec::new(name("s"), topic, device)
     };
-    PipelineSpec { outbox_bytes_max: *OUTBOX_BYTES.end(), ..PipelineSpec::new(name("gw"), vec![stream]) }
+    PipelineSpec::new(name("gw"), vec![stream])
 }
 
 /// A number whose bits nobody can guess, and whose sum rounds something away.
@@ -69,7 +69,7 @@ fn everything_at_its_bound_has_room_and_comes_back() {
     }
     // ... then windows, and then the outbox fills with what finds no room.
     let mut step = 1;
-    while driver.engine().outbox().bytes() < *OUTBOX_BYTES.end() * 9 / 10 {
+    while driver.engine().outbox().memory() < OUTBOX_MEMORY_MAX * 9 / 10 {
         for name in &names[..30_000] {
             for again in 0..2 {
                 take(&mut driver, name, step * 997 + again, &mut random);

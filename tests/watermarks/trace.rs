@@ -14,6 +14,7 @@
 use serde_json::{Value, json};
 use tidegate::config::check::check_for_replay;
 use tidegate::engine::Engine;
+use tidegate::engine::chain::Chain;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::encode::record_json;
 use tidegate::engine::spec::PipelineSpec;
@@ -48,6 +49,8 @@ struct Kept {
     pages: Vec<Vec<u8>>,
     only_pages: bool,
 }
+
+impl Chain for Kept {}
 
 impl Store for Kept {
     fn load(&mut self) -> Result<Loaded, StoreError> {

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 use tidegate::config::check::check_for_replay;
+use tidegate::engine::chain::Chain;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::encode::record_json;
 use tidegate::engine::spec::PipelineSpec;
@@ -46,6 +47,8 @@ impl Store for Tape {
         0
     }
 }
+
+impl Chain for Tape {}
 
 pub(crate) struct World {
     driver: Driver<Tape>,

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wait_is_ever_above_the_cap_or_below_the_floor() {
+    fn f42_no_wait_is_ever_above_the_cap_or_below_the_floor() {
         for entropy in 0..200 {
             let mut backoff = Backoff::new("gw", entropy, WAIT_MAX);
             for attempt in 0..500 {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_starts_over_only_after_thirty_stable_seconds() {
+    fn f41_the_count_starts_over_only_after_thirty_stable_seconds() {
         let longest_wait_after = |uptime: Span| {
             (0..200).map(move |entropy| {
                 let mut backoff = Backoff::new("gw", entropy, WAIT_MAX);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_gateways_that_lost_one_broker_do_not_come_back_bunched() {
+    fn f42_a_thousand_gateways_that_lost_one_broker_do_not_come_back_bunched() {
         // The poorest case: no entropy at all, only the client ids differ.
         let gateway = |index: u32| Backoff::new(&format!("gw-{index:04}"), 0, WAIT_MAX);
         let mut gateways: Vec<Backoff> = (0..1_000).map(gateway).collect();

@@ -1,63 +1,69 @@
 //! One connection to one broker, from CONNECT to its end; never a second one.
 //!
-//! rumqttc makes the connection (TCP, TLS, CONNECT, CONNACK) and is the codec.
-//! Its event loop is **not** used after that: measured on 0.25.1, its session
-//! logic loses accepted publishes on reconnect, acknowledges the wrong message
-//! after one, puts acknowledgements behind a full publish window, dies on an
-//! unsolicited PUBREL and flushes once per acknowledgement. What is left to do
-//! is little: packet ids and keep-alive, in `ingest.rs` and `uplink/mqtt.rs`,
-//! over [`Link::read`] and [`Link::send`].
+//! The way there is `dial.rs`, packets are `codec.rs`; here they meet. There is no session
+//! logic: what is left to do is little, packet ids and keep-alive, in `ingest.rs` and
+//! `uplink/mqtt.rs`, over [`Link::read`] and [`Link::send`].
 //!
-//! Limits: connecting takes at most 5 s in all, a stalled write 10 s, a packet
+//! Limits: each step of connecting takes at most 10 s, so does a stalled write; a packet
 //! has at most 8 MiB in either direction. A device may send up to 256 MB
 //! through mosquitto; a larger packet than ours ends the connection and would
 //! come again and again, so the limit lies far above the 256 KiB that a payload
 //! may have (those are acknowledged, counted and dropped by the engine), and
 //! the error names the broker's `message_size_limit`, which keeps it from happening.
 
-use std::fs;
 use std::future::Future;
-use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rumqttc::{
-    ConnectReturnCode, ConnectionError, Event, EventLoop, LastWill, MqttOptions, NetworkOptions, Packet, QoS,
-    StateError, TlsConfiguration, Transport,
-};
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use crate::config::boot::BrokerSpec;
+use crate::config::boot::{BrokerSpec, Protocol};
 use crate::model::limits::PACKET_BYTES_MAX;
 
+use super::codec::{Codec, CodecError};
+use super::credentials::{self, CredentialError};
+use super::dial::{Pipe, STEP_SECS_MAX, authority, dial, step};
 use super::keep_alive::ANSWER_MAX;
-use super::tls::{TlsError, client_config};
+use super::packet::{ConnAck, FromBroker, Greeting, ToBroker, Will};
+use super::reason::{NO_RETAIN, Reason, UNSUPPORTED_VERSION};
+use super::tls::{TlsError, TlsFiles};
 
-/// TCP, TLS and CONNACK together.
-const CONNECT_SECS_MAX: u64 = 5;
-/// Bytes of a password file; more is a mistaken path.
-const PASSWORD_BYTES_MAX: usize = 64 * 1024;
+/// Bytes read at once.
+const READ_BYTES: usize = 16 * 1_024;
+/// Packets are gathered up to here before they are written.
+const WRITE_BYTES: usize = 64 * 1_024;
 
 /// What a connection is for.
 #[derive(Clone, Debug)]
 pub enum Purpose {
     /// The broker keeps our subscriptions and unacknowledged messages while we are away.
     PersistentSession,
-    /// Nothing is kept; the broker publishes this, retained, when we vanish.
+    /// Nothing is kept; the broker publishes this (topic, payload), retained, when we vanish.
     CleanSession {
-        /// Topic of the last will.
-        will_topic: String,
-        /// Payload of the last will.
-        will: Vec<u8>,
+        /// The last will.
+        will: Option<(String, Vec<u8>)>,
     },
+}
+
+/// Makes connections to one broker, one after the other.
+pub struct Dialer {
+    spec: BrokerSpec,
+    purpose: Purpose,
+    files: TlsFiles,
+    /// False once the broker has refused a last will that is retained.
+    retain: bool,
 }
 
 /// An accepted connection.
 pub struct Link {
-    /// Owner of the socket; never polled after the CONNACK.
-    eventloop: EventLoop,
+    pipe: Box<dyn Pipe>,
+    codec: Codec,
+    inbound: BytesMut,
+    outbound: BytesMut,
 }
 
 /// Why a connection could not be made or has ended. The reaction is always the
@@ -67,20 +73,21 @@ pub enum LinkError {
     /// A certificate or key file.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The password file.
-    #[error("password file {}: {problem}", path.display())]
-    Password {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
+    /// The file of a user name or password.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
     /// The broker said no.
     #[error("the broker refused the connection: {0}")]
-    Refused(&'static str),
-    /// Connecting took too long.
-    #[error("no answer within {CONNECT_SECS_MAX} s")]
-    NoAnswer,
+    Refused(Reason),
+    /// The broker said no to the version.
+    #[error("the broker does not speak this version of MQTT: try `protocol = \"{0}\"`")]
+    Version(&'static str),
+    /// The broker ended the connection and said why (MQTT 5).
+    #[error("the broker ended the connection: {0}")]
+    Ended(Reason),
+    /// A step of connecting took too long.
+    #[error("{0} within {STEP_SECS_MAX} s")]
+    NoAnswer(String),
     /// The peer closed the connection.
     #[error("the broker closed the connection")]
     Closed,
@@ -98,32 +105,125 @@ pub enum LinkError {
     Broken(String),
 }
 
-impl Link {
-    /// Connects, reading every file anew. The flag is CONNACK's session-present.
+impl LinkError {
+    /// Of a socket, or of TLS on it.
+    pub fn of_io(error: &std::io::Error) -> LinkError {
+        const CLOSED: [ErrorKind; 4] =
+            [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::ConnectionAborted, ErrorKind::BrokenPipe];
+        if CLOSED.contains(&error.kind()) {
+            LinkError::Closed
+        } else if error.kind() == ErrorKind::TimedOut {
+            LinkError::Unresponsive
+        } else {
+            // TLS 1.3 reports a certificate that the broker refuses only here.
+            LinkError::Broken(error.to_string())
+        }
+    }
+
+    /// The broker itself has ended an accepted connection, for a reason that may be one of
+    /// the messages in flight; with MQTT 3.1.1 it has no other way to refuse one.
+    pub fn blames_a_message(&self) -> bool {
+        match self {
+            LinkError::Closed => true,
+            LinkError::Ended(reason) => reason.blames_a_message(),
+            LinkError::Tls(_)
+            | LinkError::Credential(_)
+            | LinkError::Refused(_)
+            | LinkError::Version(_)
+            | LinkError::NoAnswer(_)
+            | LinkError::Unresponsive
+            | LinkError::TooLarge(_)
+            | LinkError::Broken(_) => false,
+        }
+    }
+}
+
+impl From<CodecError> for LinkError {
+    fn from(error: CodecError) -> LinkError {
+        match error {
+            CodecError::TooLarge(bytes) => LinkError::TooLarge(bytes),
+            CodecError::Malformed(_) | CodecError::Auth => LinkError::Broken(error.to_string()),
+        }
+    }
+}
+
+impl Dialer {
+    /// For one broker.
+    pub fn new(spec: BrokerSpec, purpose: Purpose) -> Dialer {
+        Dialer { spec, purpose, files: TlsFiles::default(), retain: true }
+    }
+
+    /// Connects, reading every file anew.
     ///
     /// # Errors
     /// [`LinkError`].
-    pub async fn connect(spec: &BrokerSpec, purpose: &Purpose) -> Result<(Link, bool), LinkError> {
-        let mut eventloop = EventLoop::new(options(spec, purpose)?, 1);
-        let mut network = NetworkOptions::new();
-        network.set_tcp_nodelay(true);
-        network.set_connection_timeout(CONNECT_SECS_MAX);
-        eventloop.set_network_options(network);
-        match eventloop.poll().await {
-            Ok(Event::Incoming(Packet::ConnAck(connack))) => Ok((Link { eventloop }, connack.session_present)),
-            Ok(other) => Err(LinkError::Broken(format!("expected CONNACK, got {other:?}"))),
-            Err(error) => Err(connect_error(error)),
+    pub async fn connect(&mut self) -> Result<(Link, ConnAck), LinkError> {
+        let greeting = self.greeting()?;
+        let pipe = dial(&self.spec, &mut self.files).await?;
+        let codec = Codec::new(self.spec.protocol);
+        let mut link = Link { pipe, codec, inbound: BytesMut::new(), outbound: BytesMut::new() };
+        codec.connect(greeting, &mut link.outbound)?;
+        let what = format!("no CONNACK from {}", authority(&self.spec.host, self.spec.port));
+        let connack = step(what, link.greet()).await??;
+        if connack.reason.is_refusal() {
+            return Err(self.refused(connack.reason));
         }
+        Ok((link, connack))
+    }
+
+    fn greeting(&self) -> Result<Greeting, LinkError> {
+        let (clean, will) = match &self.purpose {
+            Purpose::PersistentSession => (false, None),
+            Purpose::CleanSession { will } => (true, will.clone()),
+        };
+        Ok(Greeting {
+            client_id: self.spec.client_id.clone(),
+            clean,
+            keep_alive_secs: u16::try_from(self.spec.keep_alive.as_millis() / 1_000).unwrap_or(u16::MAX),
+            login: credentials::login(&self.spec)?,
+            will: will.map(|(topic, payload)| Will { topic, payload, retain: self.retain }),
+        })
+    }
+
+    fn refused(&mut self, reason: Reason) -> LinkError {
+        match (reason.code, self.spec.protocol) {
+            (UNSUPPORTED_VERSION, Protocol::V5) => LinkError::Version("3.1.1"),
+            (UNSUPPORTED_VERSION, Protocol::V311) => LinkError::Version("5"),
+            (NO_RETAIN, _) => {
+                self.retain = false;
+                LinkError::Refused(reason)
+            }
+            _ => LinkError::Refused(reason),
+        }
+    }
+}
+
+impl Link {
+    async fn greet(&mut self) -> Result<ConnAck, LinkError> {
+        self.flush().await?;
+        let packet = self.read().await?;
+        let FromBroker::ConnAck(connack) = packet else {
+            return Err(LinkError::Broken(format!("expected CONNACK, got {packet:?}")));
+        };
+        Ok(connack)
     }
 
     /// The next packet. Cancel-safe: what was read so far stays in the buffer.
     ///
     /// # Errors
     /// [`LinkError`]; the connection is over.
-    pub async fn read(&mut self) -> Result<Packet, LinkError> {
-        match &mut self.eventloop.network {
-            Some(network) => network.read().await.map_err(state_error),
-            None => Err(LinkError::Closed),
+    pub async fn read(&mut self) -> Result<FromBroker, LinkError> {
+        loop {
+            if let Some(packet) = self.codec.decode(&mut self.inbound)? {
+                let FromBroker::Disconnect(reason) = packet else { return Ok(packet) };
+                return Err(LinkError::Ended(reason));
+            }
+            self.inbound.reserve(READ_BYTES);
+            match self.pipe.read_buf(&mut self.inbound).await {
+                Ok(0) => return Err(LinkError::Closed),
+                Ok(_len) => {}
+                Err(error) => return Err(LinkError::of_io(&error)),
+            }
         }
     }
 
@@ -131,7 +231,7 @@ impl Link {
     ///
     /// # Errors
     /// [`LinkError`]; the connection is over.
-    pub fn read_ready(&mut self) -> Result<Option<Packet>, LinkError> {
+    pub fn read_ready(&mut self) -> Result<Option<FromBroker>, LinkError> {
         let read = pin!(self.read());
         // Nobody is to be woken: the caller goes on to `read`, which registers its own waker.
         match read.poll(&mut Context::from_waker(Waker::noop())) {
@@ -144,97 +244,32 @@ impl Link {
     ///
     /// # Errors
     /// [`LinkError`], also when the peer takes nothing for 10 s; the connection is over.
-    pub async fn send(&mut self, packets: impl IntoIterator<Item = Packet>) -> Result<(), LinkError> {
-        let Some(network) = &mut self.eventloop.network else {
-            return Err(LinkError::Closed);
-        };
-        let write = async {
-            for packet in packets {
-                network.write(packet).await?;
+    pub async fn send(&mut self, packets: impl IntoIterator<Item = ToBroker>) -> Result<(), LinkError> {
+        for packet in packets {
+            self.codec.encode(packet, &mut self.outbound)?;
+            if self.outbound.len() >= WRITE_BYTES {
+                self.write().await?;
             }
-            network.flush().await
-        };
-        match timeout(Duration::from_millis(ANSWER_MAX.as_millis()), write).await {
-            Ok(written) => written.map_err(state_error),
-            Err(_elapsed) => Err(LinkError::Unresponsive),
         }
+        self.flush().await
     }
-}
 
-fn options(spec: &BrokerSpec, purpose: &Purpose) -> Result<MqttOptions, LinkError> {
-    let mut options = MqttOptions::new(&spec.client_id, address(spec), spec.port);
-    options.set_keep_alive(Duration::from_millis(spec.keep_alive.as_millis()));
-    options.set_max_packet_size(PACKET_BYTES_MAX, PACKET_BYTES_MAX);
-    // Only sizes rumqttc's unused publish table.
-    options.set_inflight(1);
-    match purpose {
-        Purpose::PersistentSession => {
-            options.set_clean_session(false);
+    async fn flush(&mut self) -> Result<(), LinkError> {
+        self.write().await?;
+        let flushed = timeout(Duration::from_millis(ANSWER_MAX.as_millis()), self.pipe.flush()).await;
+        flushed.map_err(|_elapsed| LinkError::Unresponsive)?.map_err(|error| LinkError::of_io(&error))
+    }
+
+    async fn write(&mut self) -> Result<(), LinkError> {
+        while !self.outbound.is_empty() {
+            let written = self.pipe.write_buf(&mut self.outbound);
+            match timeout(Duration::from_millis(ANSWER_MAX.as_millis()), written).await {
+                Ok(Ok(0)) => return Err(LinkError::Closed),
+                Ok(Ok(_len)) => {}
+                Ok(Err(error)) => return Err(LinkError::of_io(&error)),
+                Err(_elapsed) => return Err(LinkError::Unresponsive),
+            }
         }
-        Purpose::CleanSession { will_topic, will } => {
-            options.set_clean_session(true);
-            options.set_last_will(LastWill::new(will_topic, will.clone(), QoS::AtLeastOnce, true));
-        }
-    }
-    if let Some(username) = &spec.username {
-        options.set_credentials(username, password(spec)?);
-    }
-    if let Some(tls) = &spec.tls {
-        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(client_config(tls)?)));
-    }
-    Ok(options)
-}
-
-/// rumqttc joins host and port with a colon, which needs brackets around an
-/// IPv6 address; with TLS the same text is the server's name, which has none.
-fn address(spec: &BrokerSpec) -> String {
-    if spec.tls.is_none() && spec.host.parse::<Ipv6Addr>().is_ok() {
-        format!("[{}]", spec.host)
-    } else {
-        spec.host.clone()
-    }
-}
-
-/// The file's text without the line end an editor leaves behind.
-fn password(spec: &BrokerSpec) -> Result<String, LinkError> {
-    let Some(path) = &spec.password_file else {
-        return Ok(String::new());
-    };
-    let refuse = |problem: String| LinkError::Password { path: path.clone(), problem };
-    let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
-    if text.len() > PASSWORD_BYTES_MAX {
-        return Err(refuse(format!("has {} bytes, at most {PASSWORD_BYTES_MAX} make sense", text.len())));
-    }
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "the library's errors; only some get words of their own")]
-fn connect_error(error: ConnectionError) -> LinkError {
-    match error {
-        ConnectionError::NetworkTimeout | ConnectionError::FlushTimeout => LinkError::NoAnswer,
-        ConnectionError::MqttState(error) => state_error(error),
-        ConnectionError::ConnectionRefused(code) => LinkError::Refused(match code {
-            ConnectReturnCode::Success => "no reason given",
-            ConnectReturnCode::RefusedProtocolVersion => "it does not speak MQTT 3.1.1",
-            ConnectReturnCode::BadClientId => "it does not accept the client id",
-            ConnectReturnCode::ServiceUnavailable => "the service is unavailable",
-            ConnectReturnCode::BadUserNamePassword => "wrong user name or password",
-            ConnectReturnCode::NotAuthorized => "not authorised (user name, password or certificate)",
-        }),
-        other => LinkError::Broken(other.to_string()),
-    }
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "the library's errors; only some get words of their own")]
-fn state_error(error: StateError) -> LinkError {
-    match error {
-        StateError::ConnectionAborted => LinkError::Closed,
-        StateError::Deserialization(rumqttc::Error::PayloadSizeLimitExceeded(bytes)) => LinkError::TooLarge(bytes),
-        StateError::Deserialization(rumqttc::Error::OutgoingPacketTooLarge { pkt_size, max: _ }) => {
-            LinkError::TooLarge(pkt_size)
-        }
-        // TLS 1.3 reports a certificate that the broker refuses only here, as an I/O error.
-        StateError::Deserialization(rumqttc::Error::Io(error)) => LinkError::Broken(error.to_string()),
-        other => LinkError::Broken(other.to_string()),
+        Ok(())
     }
 }

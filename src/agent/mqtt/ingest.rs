@@ -22,19 +22,19 @@ use std::future::Future;
 use std::pin::Pin;
 
 use flume::Receiver;
-use rumqttc::{Packet, PubAck, PubComp, PubRec, Publish, QoS, SubAck, Subscribe, SubscribeFilter, SubscribeReasonCode};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use crate::agent::clock::{SystemClock, entropy, sleep};
+use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::{Arrival, Burst, Closed, InboxSender, Input};
 use crate::config::boot::BrokerSpec;
 use crate::model::limits::BURST_LEN;
 use crate::model::time::{ProcTime, Span};
 
-use super::backoff::Backoff;
-use super::connection::{Link, LinkError, Purpose};
+use super::connection::{Dialer, Link, LinkError, Purpose};
 use super::keep_alive::{Due, KeepAlive};
+use super::packet::{Arrived, FromBroker, Grant, ToBroker};
+use super::retry::Retry;
 
 /// Every packet id once, and SUBSCRIBE.
 const ACKS_LEN: usize = u16::MAX as usize;
@@ -82,19 +82,18 @@ impl From<Closed> for End {
 /// At a stop it reads no more, sends the acknowledgements that the engine
 /// thread still hands over, and disconnects when that drops its end.
 pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
-    let mut backoff = Backoff::new(&spec.broker.client_id, entropy(), spec.retry_max);
+    let mut dialer = Dialer::new(spec.broker.clone(), Purpose::PersistentSession);
+    let mut retry = Retry::new(&spec.broker, spec.retry_max, "no connection to the device broker");
     let mut connection = 0_u32;
     let mut all_granted = false;
-    let mut reported = String::new();
     loop {
         connection += 1;
         let end = tokio::select! {
-            end = connect(&spec, &inbox, clock, connection, all_granted, &mut backoff) => end,
+            end = connect(&spec, &mut dialer, &inbox, clock, connection, all_granted, &mut retry) => end,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let end = match end {
             Ok(mut session) => {
-                reported.clear();
                 info!(broker = %spec.broker.host, port = spec.broker.port, connection, "device broker connected");
                 let end = session.run(&mut stop).await;
                 all_granted = session.all_granted;
@@ -104,13 +103,7 @@ pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut s
         };
         let End::Lost(error) = end else { return };
         let reason = error.to_string();
-        let wait = backoff.handle_down(clock.proc());
-        if reason == reported {
-            debug!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "device broker still unavailable");
-        } else {
-            warn!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "no connection to the device broker");
-            reported.clone_from(&reason);
-        }
+        let wait = retry.handle_down(clock.proc(), &reason);
         if inbox.send(Input::DevicesDown { reason }).await.is_err() {
             return;
         }
@@ -123,15 +116,17 @@ pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut s
 
 async fn connect<'a>(
     spec: &'a IngestSpec,
+    dialer: &mut Dialer,
     inbox: &'a InboxSender,
     clock: SystemClock,
     connection: u32,
     all_granted: bool,
-    backoff: &mut Backoff,
+    retry: &mut Retry,
 ) -> Result<Session<'a>, End> {
-    let (link, resumed) = Link::connect(&spec.broker, &Purpose::PersistentSession).await?;
+    let (link, connack) = dialer.connect().await?;
+    let resumed = connack.resumed;
     let now = clock.proc();
-    backoff.handle_up(now);
+    retry.handle_up(now);
     let (acks_in, acks) = flume::bounded(ACKS_LEN);
     inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in }).await?;
     let mut session = Session {
@@ -176,7 +171,7 @@ type Waiting<'a> = Pin<Box<dyn Future<Output = Result<(), Closed>> + Send + 'a>>
 
 /// What woke the session.
 enum Wake {
-    Packet(Packet),
+    Packet(FromBroker),
     Ack(u16),
     /// The engine thread dropped its end: it owes no more acknowledgements.
     AcksDone,
@@ -228,14 +223,14 @@ impl Session<'_> {
 
     /// Takes what is in the read buffer with it, as one burst.
     #[expect(clippy::wildcard_enum_match_arm, reason = "publishes apart from all the rest")]
-    async fn handle_packets(&mut self, first: Packet) -> Result<(), End> {
+    async fn handle_packets(&mut self, first: FromBroker) -> Result<(), End> {
         self.keep_alive.handle_received(self.clock.proc());
         let mut messages = Vec::new();
         let mut next = Some(first);
         let mut ended = Ok(());
         while let Some(packet) = next.take() {
             match packet {
-                Packet::Publish(publish) => messages.push(self.arrival(publish)),
+                FromBroker::Publish(message) => messages.push(self.arrival(message)),
                 control => self.handle_control(control).await?,
             }
             if messages.len() == BURST_LEN {
@@ -256,24 +251,20 @@ impl Session<'_> {
         ended
     }
 
-    fn arrival(&mut self, publish: Publish) -> Arrival {
-        let packet = match publish.qos {
-            QoS::AtMostOnce => None,
-            QoS::AtLeastOnce => Some(publish.pkid),
-            QoS::ExactlyOnce => {
-                self.exactly_once.insert(publish.pkid);
-                Some(publish.pkid)
-            }
-        };
-        Arrival { topic: publish.topic, payload: publish.payload, retain: publish.retain, dup: publish.dup, packet }
+    fn arrival(&mut self, message: Arrived) -> Arrival {
+        let Arrived { topic, payload, retain, dup, packet, exactly_once } = message;
+        if let Some(packet) = packet.filter(|_| exactly_once) {
+            self.exactly_once.insert(packet);
+        }
+        Arrival { topic, payload, retain, dup, packet }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "what a server never sends, or needs no answer")]
-    async fn handle_control(&mut self, packet: Packet) -> Result<(), End> {
+    async fn handle_control(&mut self, packet: FromBroker) -> Result<(), End> {
         match packet {
-            Packet::SubAck(suback) => self.handle_suback(&suback).await,
-            Packet::PubRel(release) => self.send([Packet::PubComp(PubComp { pkid: release.pkid })]).await,
-            Packet::PingResp => Ok(()),
+            FromBroker::SubAck(grants) => self.handle_suback(&grants).await,
+            FromBroker::PubRel(packet) => self.send([ToBroker::PubComp(packet)]).await,
+            FromBroker::PingResp => Ok(()),
             other => {
                 debug!(?other, "unexpected packet ignored");
                 Ok(())
@@ -281,15 +272,15 @@ impl Session<'_> {
         }
     }
 
-    async fn handle_suback(&mut self, suback: &SubAck) -> Result<(), End> {
+    async fn handle_suback(&mut self, grants: &[Grant]) -> Result<(), End> {
         let mut refused = Vec::new();
-        for (filter, code) in self.spec.filters.iter().zip(&suback.return_codes) {
-            match code {
-                SubscribeReasonCode::Success(QoS::AtLeastOnce | QoS::ExactlyOnce) => {}
-                SubscribeReasonCode::Success(QoS::AtMostOnce) => {
+        for (filter, grant) in self.spec.filters.iter().zip(grants) {
+            match grant {
+                Grant::Acknowledged => {}
+                Grant::Unacknowledged => {
                     warn!(%filter, "the device broker grants QoS 0 only: nothing can be promised for it");
                 }
-                SubscribeReasonCode::Failure => {
+                Grant::Refused => {
                     warn!(%filter, "the device broker refuses the subscription: check its access rules");
                     refused.push(filter.clone());
                 }
@@ -302,22 +293,20 @@ impl Session<'_> {
 
     async fn subscribe(&mut self) -> Result<(), End> {
         self.resubscribe_at = None;
-        let filters =
-            self.spec.filters.iter().map(|filter| SubscribeFilter::new(filter.clone(), QoS::AtLeastOnce)).collect();
         // The only packet id that is ours on this connection.
-        self.send([Packet::Subscribe(Subscribe { pkid: 1, filters })]).await
+        self.send([ToBroker::Subscribe { packet: 1, filters: self.spec.filters.clone() }]).await
     }
 
     async fn send_acks(&mut self, first: u16) -> Result<(), End> {
         let mut acks = Vec::with_capacity(self.acks.len().min(ACKS_PER_SEND) + 1);
         acks.push(first);
         acks.extend(self.acks.try_iter().take(ACKS_PER_SEND));
-        let packets: Vec<Packet> = acks.into_iter().map(|pkid| self.ack(pkid)).collect();
+        let packets: Vec<ToBroker> = acks.into_iter().map(|packet| self.ack(packet)).collect();
         self.send(packets).await
     }
 
-    fn ack(&mut self, pkid: u16) -> Packet {
-        if self.exactly_once.remove(&pkid) { Packet::PubRec(PubRec { pkid }) } else { Packet::PubAck(PubAck { pkid }) }
+    fn ack(&mut self, packet: u16) -> ToBroker {
+        if self.exactly_once.remove(&packet) { ToBroker::PubRec(packet) } else { ToBroker::PubAck(packet) }
     }
 
     async fn handle_timers(&mut self, stopping: bool) -> Result<(), End> {
@@ -327,12 +316,12 @@ impl Session<'_> {
         }
         match self.keep_alive.poll(now, self.waiting.is_none() && !stopping) {
             Due::Nothing => Ok(()),
-            Due::Ping => self.send([Packet::PingReq]).await,
+            Due::Ping => self.send([ToBroker::PingReq]).await,
             Due::Dead => Err(End::Lost(LinkError::Unresponsive)),
         }
     }
 
-    async fn send(&mut self, packets: impl IntoIterator<Item = Packet>) -> Result<(), End> {
+    async fn send(&mut self, packets: impl IntoIterator<Item = ToBroker>) -> Result<(), End> {
         self.link.send(packets).await?;
         self.keep_alive.handle_sent(self.clock.proc());
         Ok(())
@@ -344,7 +333,7 @@ impl Session<'_> {
         if !stopping {
             return End::Lost(LinkError::Broken("the broker uses packet ids twice".into()));
         }
-        match self.send([Packet::Disconnect]).await {
+        match self.send([ToBroker::Disconnect]).await {
             Ok(()) => End::Stopped,
             Err(end) => end,
         }

@@ -72,3 +72,9 @@ pub(super) fn remove_special(dir: &Path) -> io::Result<()> {
 pub(super) fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull || error.kind() == io::ErrorKind::QuotaExceeded
 }
+
+/// Bytes that a program without privileges may still write where `path` is.
+pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}

@@ -5,6 +5,8 @@
 //! <dir>/lock         held by the process that uses the store
 //! <dir>/pages/       sled: conf, db, snap.*, blobs/
 //! <dir>/pages.new/   a database that is being repaired
+//! <dir>/outbox/      what the uplink has not taken for long (chain/)
+//! <dir>/reserve      space kept from other programs (ballast.rs)
 //! <dir>/witness      how far the pages had come (witness.rs)
 //! <dir>/quarantine/  at most 3 databases that were found damaged
 //! ```
@@ -21,6 +23,8 @@
 //! Only three things stop it ([`OpenError`]): another process, a full disk and
 //! a directory it may not use. None of them is touched by the ladder.
 
+mod ballast;
+mod chain;
 mod files;
 mod guard;
 mod packing;
@@ -34,11 +38,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::ballast::Ballast;
 use self::sled::{SledSlots, Trouble};
 use self::witness::{Testimony, Witness};
+use crate::engine::chain::Chain;
+use crate::engine::ring::slots::SlotError;
 use crate::engine::ring::{Mark, Ring};
 use crate::engine::store::{Loaded, Store, StoreError, WriteState};
+use crate::model::limits::RESERVE_DEFAULT;
 
+pub use self::chain::{DiskChain, MakeMedium, Medium};
 pub use self::packing::ZSTD;
 pub use self::sled::FREE_BYTES_MIN;
 
@@ -78,15 +87,26 @@ pub struct SledStore {
     dir: PathBuf,
     /// What `open` found, until it is fetched.
     loaded: Option<Loaded>,
+    chain: DiskChain,
+    ballast: Ballast,
     _lock: File,
 }
 
+/// As [`open_with`], with the default reserve.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(dir: &Path) -> Result<SledStore, OpenError> {
+    open_with(dir, RESERVE_DEFAULT)
+}
+
 /// Opens or creates the store in `dir` and finds out what survived; `load` then
-/// hands it over. Damage is repaired or put aside, never a reason to fail.
+/// hands it over. Damage is repaired or put aside, never a reason to fail. `reserve`:
+/// bytes of the medium that the outbox leaves free.
 ///
 /// # Errors
 /// See [`OpenError`]. Nothing of the state was changed.
-pub fn open(dir: &Path) -> Result<SledStore, OpenError> {
+pub fn open_with(dir: &Path, reserve: u64) -> Result<SledStore, OpenError> {
     let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
     fs::create_dir_all(dir).map_err(|error| give_up(dir, sort(error)))?;
     let lock = lock(dir)?;
@@ -94,13 +114,18 @@ pub fn open(dir: &Path) -> Result<SledStore, OpenError> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     files::sync_dir(parent).map_err(unusable)?;
 
-    let found = match find(dir) {
-        // What was put aside earlier is worth less than starting.
-        Err(Trouble::Full) if quarantine::clear(dir) => find(dir),
-        other => other,
-    };
+    let mut ballast = Ballast::open(dir, reserve);
+    let mut found = find(dir);
+    if matches!(found, Err(Trouble::Full)) && ballast.give_back() {
+        found = find(dir);
+    }
+    // What was put aside earlier is worth less than starting.
+    if matches!(found, Err(Trouble::Full)) && quarantine::clear(dir) {
+        found = find(dir);
+    }
     let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
-    Ok(SledStore { ring, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
+    let chain = DiskChain::open(dir, reserve).map_err(unusable)?;
+    Ok(SledStore { ring, chain, ballast, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
 }
 
 fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
@@ -262,6 +287,22 @@ fn save(ring: &mut Ring<SledSlots>, floor: Mark, loaded: &Loaded) -> Result<(), 
     loaded.pages.iter().try_for_each(|page| ring.commit(page))
 }
 
+/// A database for a chain, in a directory of its own.
+fn database(dir: &Path) -> Result<Medium, SlotError> {
+    let slots = SledSlots::create(dir).map_err(Trouble::into_slot_error)?;
+    Ok(Box::new(slots))
+}
+
+impl SledStore {
+    /// Writes; on a full disk once more, in the space that is kept for that.
+    fn with_room(&mut self, write: impl Fn(&mut SledStore) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        match write(self) {
+            Err(StoreError::Full) if self.ballast.give_back() => write(self),
+            result => result,
+        }
+    }
+}
+
 impl Store for SledStore {
     /// What [`open`] found. Once: the state is not kept in memory twice.
     fn load(&mut self) -> Result<Loaded, StoreError> {
@@ -269,22 +310,31 @@ impl Store for SledStore {
     }
 
     fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
-        self.ring.commit(page)
+        self.with_room(|store| store.ring.commit(page))
     }
 
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
-        self.ring.snapshot(state)
+        self.snapshot_in_pieces(&|sink| sink(state))
     }
 
     fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
-        self.ring.snapshot_in_pieces(write)
+        self.with_room(|store| store.ring.snapshot_in_pieces(write))?;
+        // The pace at which it is worth looking whether there is room again.
+        self.ballast.make();
+        Ok(())
     }
 
     fn witness(&mut self, epoch: u64) -> Result<(), StoreError> {
-        let witness = Witness { epoch, mark: self.ring.mark(), lost: false };
-        witness.write(&self.dir).map_err(|error| {
-            if files::is_full(&error) { StoreError::Full } else { StoreError::Failed(error.to_string()) }
+        self.with_room(|store| {
+            let witness = Witness { epoch, mark: store.ring.mark(), lost: false };
+            witness.write(&store.dir).map_err(|error| {
+                if files::is_full(&error) { StoreError::Full } else { StoreError::Failed(error.to_string()) }
+            })
         })
+    }
+
+    fn complaint(&self) -> Option<String> {
+        self.ballast.complaint()
     }
 
     fn wants_snapshot(&self) -> bool {
@@ -293,5 +343,32 @@ impl Store for SledStore {
 
     fn bytes_written(&self) -> u64 {
         self.ring.bytes_written()
+    }
+}
+
+impl Chain for SledStore {
+    fn append_block(&mut self, lane: u8, number: u64, block: &[u8]) -> Result<u64, StoreError> {
+        self.chain.set_held(self.ballast.held_bytes());
+        self.chain.append_block(lane, number, block)
+    }
+
+    fn sync_blocks(&mut self) -> Result<(), StoreError> {
+        self.chain.sync_blocks()
+    }
+
+    fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        self.chain.read_block(lane, number, into)
+    }
+
+    fn free_blocks(&mut self, lane: u8, first: u64) -> Result<(), StoreError> {
+        self.chain.free_blocks(lane, first)
+    }
+
+    fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
+        self.chain.find_blocks(lane)
+    }
+
+    fn chain_bytes(&self) -> u64 {
+        self.chain.chain_bytes()
     }
 }

@@ -137,8 +137,8 @@ impl SledSlots {
     }
 
     fn check_space(&self) -> Result<(), SlotError> {
-        let free = rustix::fs::statvfs(&self.dir).map_err(|error| SlotError::Failed(error.to_string()))?;
-        if free.f_bavail.saturating_mul(free.f_frsize) < FREE_BYTES_MIN { Err(SlotError::Full) } else { Ok(()) }
+        let free = files::free_bytes(&self.dir).map_err(|error| SlotError::Failed(error.to_string()))?;
+        if free < FREE_BYTES_MIN { Err(SlotError::Full) } else { Ok(()) }
     }
 }
 
@@ -232,7 +232,7 @@ fn is_lock(error: &io::Error) -> bool {
 }
 
 impl Trouble {
-    fn into_slot_error(self) -> SlotError {
+    pub(super) fn into_slot_error(self) -> SlotError {
         match self {
             Trouble::Full => SlotError::Full,
             Trouble::Io(error) => SlotError::Failed(error.to_string()),

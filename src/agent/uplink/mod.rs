@@ -1,3 +1,5 @@
 //! The cloud side.
 
 pub mod mqtt;
+mod outgoing;
+pub mod packing;

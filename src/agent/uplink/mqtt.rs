@@ -1,4 +1,4 @@
-//! Batches from the outbox to the cloud's broker, acknowledgements back.
+//! Batches from the outbox to the cloud's broker, answers back.
 //!
 //! A clean session: the outbox is the only truth. What was not acknowledged on
 //! this connection is published again on the next, because the engine hears
@@ -6,30 +6,36 @@
 //! batch is exact and dies with the connection. So does the channel of batches:
 //! one of an older connection has nowhere to go.
 //!
-//! * **Window**: at most `UPLINK_WINDOW` batches are unacknowledged; the engine
-//!   hands out no more, and the channel has room for exactly those.
+//! * **Window**: at most `UPLINK_WINDOW` batches are unacknowledged, or what the broker
+//!   takes at a time (MQTT 5, receive maximum); the engine hands out no more, and the channel
+//!   has room for exactly those.
+//! * **Refused**: a reason code in the answer, or a batch above the broker's packet limit, goes
+//!   to the engine. With MQTT 3.1.1 a broker can only close the connection; the engine hears
+//!   that too.
 //! * **Stuck peer**: connected, but the oldest publish unacknowledged for 30 s:
-//!   the connection is given up (a broker that answers pings and nothing else).
+//!   the connection is given up, whatever else the broker answers: pings, or publishes that
+//!   we do not know.
 //! * **Status**: retained on `<prefix>/<gw>/status`; the last will says
 //!   `offline` when we vanish, the engine thread's last document when we stop.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
 use flume::Receiver;
-use rumqttc::{Packet, Publish, QoS};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use crate::agent::clock::{SystemClock, entropy, sleep};
+use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::{Closed, InboxSender, Input, Outbound};
-use crate::agent::mqtt::backoff::Backoff;
-use crate::agent::mqtt::connection::{Link, LinkError, Purpose};
+use crate::agent::mqtt::connection::{Dialer, Link, LinkError, Purpose};
+use crate::agent::mqtt::in_flight::InFlight;
 use crate::agent::mqtt::keep_alive::{Due, KeepAlive};
-use crate::config::boot::BrokerSpec;
-use crate::engine::step::BatchId;
+use crate::agent::mqtt::packet::{ConnAck, FromBroker, Outgoing, ToBroker};
+use crate::agent::mqtt::reason::{NO_SUBSCRIBERS, Reason};
+use crate::agent::mqtt::retry::Retry;
+use crate::config::boot::{BrokerSpec, Protocol};
+use crate::engine::step::{Batch, BatchId, Refusal, UplinkTerms};
 use crate::model::limits::UPLINK_WINDOW;
 use crate::model::time::{ProcTime, Span};
+
+use super::outgoing;
 
 /// Batches and a few status documents.
 const OUTBOUND_LEN: usize = UPLINK_WINDOW + 4;
@@ -47,6 +53,8 @@ pub struct UplinkSpec {
     pub will: Vec<u8>,
     /// The longest wait between two attempts.
     pub retry_max: Span,
+    /// How long a publish may be unacknowledged: [`ACK_MAX`], unless a test is in a hurry.
+    pub ack_max: Span,
 }
 
 /// Why one connection ended.
@@ -74,31 +82,27 @@ impl From<Closed> for End {
 /// Runs until the last document was delivered, or `stop` turns true while there
 /// is no connection, or the engine thread is gone. Network trouble never ends it.
 pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
-    let mut backoff = Backoff::new(&spec.broker.client_id, entropy(), spec.retry_max);
-    let mut reported = String::new();
+    let purpose = Purpose::CleanSession { will: Some((spec.status_topic.clone(), spec.will.clone())) };
+    let mut dialer = Dialer::new(spec.broker.clone(), purpose);
+    let mut retry = Retry::new(&spec.broker, spec.retry_max, "no uplink: results are kept");
     loop {
-        let end = tokio::select! {
-            end = connect(&spec, &inbox, clock, &mut backoff) => end,
+        let connected = tokio::select! {
+            connected = connect(&spec, &mut dialer, &inbox, clock, &mut retry) => connected,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        let end = match end {
+        let (end, blames_a_batch) = match connected {
             Ok(mut session) => {
-                reported.clear();
                 info!(broker = %spec.broker.host, port = spec.broker.port, "uplink connected");
-                session.run().await
+                let end = session.run().await;
+                let blames = matches!(&end, End::Lost(error) if error.blames_a_message());
+                (end, blames && session.in_flight.holds(|sent| matches!(sent, Sent::Batch(_))))
             }
-            Err(end) => end,
+            Err(end) => (end, false),
         };
         let End::Lost(error) = end else { return };
         let reason = error.to_string();
-        let wait = backoff.handle_down(clock.proc());
-        if reason == reported {
-            debug!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "uplink still unavailable");
-        } else {
-            warn!(broker = %spec.broker.host, %reason, wait_ms = wait.as_millis(), "no uplink: results are kept");
-            reported.clone_from(&reason);
-        }
-        if inbox.send(Input::UplinkDown { reason }).await.is_err() {
+        let wait = retry.handle_down(clock.proc(), &reason);
+        if inbox.send(Input::UplinkDown { reason, blames_a_batch }).await.is_err() {
             return;
         }
         tokio::select! {
@@ -110,18 +114,29 @@ pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut s
 
 async fn connect<'a>(
     spec: &'a UplinkSpec,
+    dialer: &mut Dialer,
     inbox: &'a InboxSender,
     clock: SystemClock,
-    backoff: &mut Backoff,
+    retry: &mut Retry,
 ) -> Result<Session<'a>, End> {
-    let purpose = Purpose::CleanSession { will_topic: spec.status_topic.clone(), will: spec.will.clone() };
-    let (link, _nothing_to_resume) = Link::connect(&spec.broker, &purpose).await?;
+    let (link, ConnAck { terms: broker, .. }) = dialer.connect().await?;
+    if broker.no_qos1 {
+        let reason = "the broker takes messages at QoS 0 only: it would acknowledge nothing";
+        return Err(LinkError::Broken(reason.into()).into());
+    }
     let now = clock.proc();
-    backoff.handle_up(now);
+    retry.handle_up(now);
     let (outbound_in, outbound) = flume::bounded(OUTBOUND_LEN);
-    inbox.send(Input::UplinkUp { outbound: outbound_in }).await?;
-    let keep_alive = KeepAlive::new(now, spec.broker.keep_alive);
-    Ok(Session { spec, inbox, clock, link, outbound, keep_alive, in_flight: InFlight::default(), closing: false })
+    let terms = outgoing::terms(&broker, outgoing::data_topic_bytes(spec.status_topic.len()));
+    let said = (spec.broker.protocol == Protocol::V5).then_some(terms);
+    inbox.send(Input::UplinkUp { outbound: outbound_in, terms: said }).await?;
+    let wanted = broker.keep_alive_secs.filter(|secs| *secs > 0).map(|secs| Span::from_secs(secs.into()));
+    let keep_alive = KeepAlive::new(now, wanted.unwrap_or(spec.broker.keep_alive).min(spec.broker.keep_alive));
+    let room = broker.receive_max.map_or(OUTBOUND_LEN, |max| OUTBOUND_LEN.min(max.into()));
+    let in_flight = InFlight::new(room, spec.ack_max);
+    let retain = !broker.no_retain;
+    let told = Told::default();
+    Ok(Session { spec, inbox, clock, link, outbound, keep_alive, in_flight, terms, retain, closing: false, told })
 }
 
 /// One connection.
@@ -132,14 +147,34 @@ struct Session<'a> {
     link: Link,
     outbound: Receiver<Outbound>,
     keep_alive: KeepAlive,
-    in_flight: InFlight,
+    in_flight: InFlight<Sent>,
+    terms: UplinkTerms,
+    /// Whether the broker keeps the status.
+    retain: bool,
     /// The last document is on its way: nothing more comes from the engine thread.
     closing: bool,
+    told: Told,
+}
+
+/// What a packet id stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    Batch(BatchId),
+    Status,
+    Last,
+}
+
+/// What is worth one line in the log per connection.
+#[derive(Default)]
+struct Told {
+    no_subscribers: bool,
+    refused: bool,
+    status: bool,
 }
 
 /// What woke the session.
 enum Wake {
-    Packet(Packet),
+    Packet(FromBroker),
     Outbound(Outbound),
     /// The engine thread gave this connection up.
     Abandoned,
@@ -157,9 +192,27 @@ impl Session<'_> {
                 Ok(Wake::Timer) => self.handle_timers().await,
                 Err(error) => Err(End::Lost(error)),
             };
-            if let Err(end) = turn {
-                return end;
+            match turn {
+                Ok(()) => {}
+                Err(End::Lost(error)) => return self.hear_out(error).await,
+                Err(end) => return end,
             }
+        }
+    }
+
+    /// What the broker sent before the end still counts: answers to batches, and a DISCONNECT
+    /// that says why writing does not work any more.
+    async fn hear_out(&mut self, error: LinkError) -> End {
+        if !matches!(error, LinkError::Closed) {
+            return End::Lost(error);
+        }
+        match self.link.read_ready() {
+            Ok(Some(packet)) => match self.handle_packets(packet).await {
+                Ok(()) => End::Lost(error),
+                Err(end) => end,
+            },
+            Ok(None) | Err(LinkError::Broken(_)) => End::Lost(error),
+            Err(reason) => End::Lost(reason),
         }
     }
 
@@ -176,53 +229,113 @@ impl Session<'_> {
         }
     }
 
-    async fn handle_packets(&mut self, first: Packet) -> Result<(), End> {
+    async fn handle_packets(&mut self, first: FromBroker) -> Result<(), End> {
         self.keep_alive.handle_received(self.clock.proc());
         let mut next = Some(first);
         while let Some(packet) = next {
-            if let Packet::PubAck(ack) = packet {
-                match self.in_flight.acknowledge(ack.pkid) {
-                    Some(Sent::Batch(id)) => self.inbox.send(Input::UplinkAcked(id)).await?,
-                    Some(Sent::Last) => {
-                        self.link.send([Packet::Disconnect]).await?;
-                        return Err(End::Stopped);
-                    }
-                    Some(Sent::Status) => {}
-                    None => debug!(packet = ack.pkid, "acknowledgement of nothing"),
-                }
+            if let FromBroker::PubAck { packet, reason } = packet {
+                self.handle_answer(packet, &reason).await?;
             }
             next = self.link.read_ready()?;
         }
         Ok(())
     }
 
+    async fn handle_answer(&mut self, packet: u16, reason: &Reason) -> Result<(), End> {
+        match self.in_flight.answer(packet) {
+            Some(Sent::Batch(id)) => {
+                self.tell(reason);
+                Ok(self
+                    .inbox
+                    .send(match reason.refusal() {
+                        None => Input::UplinkAcked(id),
+                        Some(refusal) => Input::UplinkRefused(id, refusal),
+                    })
+                    .await?)
+            }
+            Some(Sent::Last) => {
+                self.link.send([ToBroker::Disconnect]).await?;
+                Err(End::Stopped)
+            }
+            Some(Sent::Status) => {
+                if reason.is_refusal() && !std::mem::replace(&mut self.told.status, true) {
+                    warn!(topic = %self.spec.status_topic, %reason, "the cloud's broker does not take the status");
+                }
+                Ok(())
+            }
+            None => {
+                debug!(packet, "acknowledgement of nothing");
+                Ok(())
+            }
+        }
+    }
+
+    fn tell(&mut self, reason: &Reason) {
+        if reason.code == NO_SUBSCRIBERS && !std::mem::replace(&mut self.told.no_subscribers, true) {
+            warn!("the cloud's broker has taken a batch and nobody is subscribed to it: it may be gone");
+        }
+        if reason.is_refusal() && !std::mem::replace(&mut self.told.refused, true) {
+            warn!(code = reason.code, %reason, "the cloud's broker does not take a batch");
+        }
+    }
+
     /// Takes what else is waiting with it: one flush for all.
     async fn publish(&mut self, first: Outbound) -> Result<(), End> {
         let now = self.clock.proc();
         let mut packets = Vec::new();
+        let mut too_large = Vec::new();
         let mut next = Some(first);
         while let Some(item) = next {
-            packets.push(self.packet(now, item));
+            match self.packet(now, item) {
+                Ok(Some(outgoing)) => packets.push(ToBroker::Publish(outgoing)),
+                Ok(None) => {}
+                Err(batch) => too_large.push(batch.id),
+            }
             next = if self.in_flight.has_room() { self.outbound.try_recv().ok() } else { None };
         }
-        self.link.send(packets).await?;
-        self.keep_alive.handle_sent(self.clock.proc());
+        for id in too_large {
+            self.inbox.send(Input::UplinkRefused(id, Refusal::Poison)).await?;
+        }
+        if !packets.is_empty() {
+            self.link.send(packets).await?;
+            self.keep_alive.handle_sent(self.clock.proc());
+        }
         Ok(())
     }
 
-    fn packet(&mut self, now: ProcTime, item: Outbound) -> Packet {
-        let (topic, payload, retain, sent) = match item {
-            Outbound::Batch(batch) => (batch.topic, batch.payload, false, Sent::Batch(batch.id)),
-            Outbound::Status(document) => (self.spec.status_topic.clone(), document, true, Sent::Status),
+    /// `None`: the broker takes no status of this size. `Err`: no batch of this size.
+    fn packet(&mut self, now: ProcTime, item: Outbound) -> Result<Option<Outgoing>, Batch> {
+        let allowed = self.terms.payload_max;
+        let (document, sent) = match item {
+            Outbound::Batch(batch) if batch.payload.len() > allowed => {
+                warn!(
+                    bytes = batch.payload.len(),
+                    allowed,
+                    records = batch.records,
+                    "a batch is larger than the broker takes"
+                );
+                return Err(batch);
+            }
+            Outbound::Batch(batch) => {
+                let packet = self.in_flight.insert(now, Sent::Batch(batch.id));
+                return Ok(Some(outgoing::batch(batch, packet)));
+            }
+            Outbound::Status(document) => (document, Sent::Status),
             Outbound::Last(document) => {
                 self.closing = true;
-                (self.spec.status_topic.clone(), document, true, Sent::Last)
+                // Whoever reads it then knows that we are gone, if not why.
+                let short = document.len() > allowed;
+                (if short { self.spec.will.clone() } else { document }, Sent::Last)
             }
         };
-        let mut publish = Publish::from_bytes(topic, QoS::AtLeastOnce, Bytes::from(payload));
-        publish.retain = retain;
-        publish.pkid = self.in_flight.insert(now, sent);
-        Packet::Publish(publish)
+        if document.len() > allowed && sent == Sent::Status {
+            if !std::mem::replace(&mut self.told.status, true) {
+                warn!(bytes = document.len(), allowed, "the status is larger than the broker takes");
+            }
+            return Ok(None);
+        }
+        let packet = self.in_flight.insert(now, sent);
+        Ok(Some(outgoing::status(&self.spec.status_topic, document, self.retain, packet)))
     }
 
     async fn handle_timers(&mut self) -> Result<(), End> {
@@ -232,84 +345,8 @@ impl Session<'_> {
         }
         match self.keep_alive.poll(now, true) {
             Due::Nothing => Ok(()),
-            Due::Ping => Ok(self.link.send([Packet::PingReq]).await?),
+            Due::Ping => Ok(self.link.send([ToBroker::PingReq]).await?),
             Due::Dead => Err(End::Lost(LinkError::Unresponsive)),
         }
-    }
-}
-
-/// What a packet id stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
-    Batch(BatchId),
-    Status,
-    Last,
-}
-
-/// Published and not acknowledged, by packet id. Ids go round all 65,535, so a
-/// late acknowledgement cannot meet a new publish.
-#[derive(Debug, Default)]
-struct InFlight {
-    sent: BTreeMap<u16, (ProcTime, Sent)>,
-    last: u16,
-}
-
-impl InFlight {
-    fn has_room(&self) -> bool {
-        self.sent.len() < OUTBOUND_LEN
-    }
-
-    /// Only when there is room.
-    fn insert(&mut self, now: ProcTime, sent: Sent) -> u16 {
-        assert!(self.has_room(), "the caller looks first");
-        loop {
-            self.last = self.last.checked_add(1).unwrap_or(1);
-            if !self.sent.contains_key(&self.last) {
-                self.sent.insert(self.last, (now, sent));
-                return self.last;
-            }
-        }
-    }
-
-    fn acknowledge(&mut self, packet: u16) -> Option<Sent> {
-        self.sent.remove(&packet).map(|(_, sent)| sent)
-    }
-
-    /// When the oldest has waited too long; the end of time when there is none.
-    fn deadline(&self) -> ProcTime {
-        let oldest = self.sent.values().map(|(since, _)| *since).min();
-        oldest.map_or(ProcTime::from_millis(u64::MAX), |since| since + ACK_MAX)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packet_ids_go_round_without_touching_what_is_in_flight() {
-        let mut in_flight = InFlight::default();
-        let now = ProcTime::from_millis(5);
-        let first = in_flight.insert(now, Sent::Batch(BatchId(0)));
-        assert_eq!(first, 1);
-        for round in 1..=2 * u64::from(u16::MAX) {
-            let id = in_flight.insert(now, Sent::Batch(BatchId(round)));
-            assert_ne!(id, 0, "not a packet id");
-            assert_ne!(id, first, "still in flight");
-            assert_eq!(in_flight.acknowledge(id), Some(Sent::Batch(BatchId(round))));
-        }
-        assert_eq!(in_flight.acknowledge(first), Some(Sent::Batch(BatchId(0))));
-        assert_eq!(in_flight.acknowledge(first), None, "acknowledged once");
-    }
-
-    #[test]
-    fn the_oldest_publish_decides_when_the_peer_is_given_up() {
-        let mut in_flight = InFlight::default();
-        assert_eq!(in_flight.deadline(), ProcTime::from_millis(u64::MAX));
-        let first = in_flight.insert(ProcTime::from_millis(1_000), Sent::Status);
-        in_flight.insert(ProcTime::from_millis(3_000), Sent::Status);
-        assert_eq!(in_flight.deadline(), ProcTime::from_millis(31_000));
-        in_flight.acknowledge(first);
-        assert_eq!(in_flight.deadline(), ProcTime::from_millis(33_000));
     }
 }

@@ -1,13 +1,16 @@
 //! `[devices]` and `[uplink]`.
 
-use crate::config::boot::{BrokerSpec, ClientCert, TlsSpec};
+use crate::config::boot::{BrokerSpec, Credential, Protocol, Secret};
 use crate::config::problem::{Report, Wrong};
 use crate::model::ids::Name;
 use crate::model::limits::MQTT_NAME_BYTES;
 use crate::model::time::Span;
 
-use super::scalar::{self, Endpoint};
+use super::scalar;
 use super::table::Table;
+
+mod proxy;
+mod tls;
 
 /// MQTT counts seconds in 16 bits; below 5 s a busy engine would miss it.
 const KEEP_ALIVE: core::ops::RangeInclusive<Span> = Span::from_secs(5)..=Span::from_secs(18 * 3_600);
@@ -17,6 +20,8 @@ const KEEP_ALIVE: core::ops::RangeInclusive<Span> = Span::from_secs(5)..=Span::f
 pub(super) struct Brokers {
     pub(super) devices: Option<BrokerSpec>,
     pub(super) uplink: Option<BrokerSpec>,
+    /// Batches are compressed.
+    pub(super) compress: bool,
 }
 
 /// Checks both. `id` is the gateway's, for the default client ids.
@@ -26,9 +31,11 @@ pub(super) fn check(
     id: Option<&Name>,
     report: &mut Report,
 ) -> Brokers {
+    let words = [("none", false), ("zstd", true)];
     let brokers = Brokers {
         devices: devices.and_then(|table| broker(table, id.map(|id| format!("tidegate-{id}")), report)),
-        uplink: uplink.and_then(|table| broker(table, id.map(|id| format!("tidegate-{id}-uplink")), report)),
+        uplink: uplink.and_then(|table| cloud(table, id.map(|id| format!("tidegate-{id}-uplink")), report)),
+        compress: uplink.and_then(|table| table.choice("compression", &words, report)).unwrap_or(false),
     };
     if let (Some(here), Some(there), Some(table)) = (&brokers.devices, &brokers.uplink, uplink)
         && (&here.host, here.port, &here.client_id) == (&there.host, there.port, &there.client_id)
@@ -42,25 +49,50 @@ pub(super) fn check(
     brokers
 }
 
+/// What `[uplink]` has beside the rest.
+fn cloud(table: &Table<'_>, default_id: Option<String>, report: &mut Report) -> Option<BrokerSpec> {
+    let protocol = table.choice("protocol", &[("3.1.1", Protocol::V311), ("5", Protocol::V5)], report);
+    let proxy = proxy::check(table, report);
+    let alpn = tls::alpn(table, report);
+    let mut spec = broker(table, default_id, report)?;
+    if let Some(tls) = &mut spec.tls {
+        tls.alpn = alpn?;
+    }
+    if proxy.is_some() && is_loopback(&spec.host) {
+        let wrong = Wrong::new(format!("is asked for a way to {}, which is itself", spec.host));
+        report.warn(&table.spot_of("proxy"), wrong.hint("remove it, or name the broker's host"));
+    }
+    spec.proxy = proxy;
+    spec.protocol = protocol?;
+    Some(spec)
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<core::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn broker(table: &Table<'_>, default_id: Option<String>, report: &mut Report) -> Option<BrokerSpec> {
     let endpoint = table.parsed("broker", "an address such as \"mqtt://127.0.0.1:1883\"", report, scalar::endpoint);
     let client_id = match table.get("client_id") {
         Some(item) => item.parsed("a string", report, client_id),
         None => default_id,
     };
-    let username = table.text("username", report);
+    let username = username(table, report);
     let password_file = table.parsed("password_file", "a path", report, super::path_of);
-    if password_file.is_some() && table.get("username").is_none() {
+    if password_file.is_some() && table.get("username").is_none() && table.get("username_file").is_none() {
         let wrong = Wrong::new("a password without `username`: MQTT 3.1.1 does not allow that");
-        report.problem(&table.spot_of("password_file"), wrong.hint("add `username`"));
+        report
+            .problem(&table.spot_of("password_file"), wrong.hint("add `username`; any text, if the broker ignores it"));
     }
     let keep_alive = table.parsed("keep_alive", scalar::DURATION, report, |text| scalar::span(text, KEEP_ALIVE));
-    let tls = tls(table, endpoint.as_ref(), report);
+    let tls = tls::check(table, endpoint.as_ref(), report);
     let endpoint = endpoint?;
     Some(BrokerSpec {
         host: endpoint.host,
         port: endpoint.port,
         tls: tls?,
+        protocol: Protocol::V311,
+        proxy: None,
         client_id: client_id?,
         username,
         password_file,
@@ -68,37 +100,18 @@ fn broker(table: &Table<'_>, default_id: Option<String>, report: &mut Report) ->
     })
 }
 
+fn username(table: &Table<'_>, report: &mut Report) -> Option<Credential> {
+    let text = table.text("username", report);
+    let file = table.parsed("username_file", "a path", report, super::path_of);
+    if table.get("username").is_some() && table.get("username_file").is_some() {
+        report.problem(&table.spot_of("username_file"), Wrong::new("there is `username` too: which one?"));
+    }
+    file.map(Credential::File).or(text.map(|text| Credential::Text(Secret(text))))
+}
+
 fn client_id(text: &str) -> Result<String, Wrong> {
     if text.len() > MQTT_NAME_BYTES || text.chars().any(char::is_control) {
         return Err(Wrong::new(format!("must be 1 to {MQTT_NAME_BYTES} bytes without control characters")));
     }
     Ok(text.to_owned())
-}
-
-/// `Some(None)`: no TLS is wanted. `None`: it could not be built.
-#[expect(clippy::option_option, reason = "one level is 'reported', the other is 'off'; both end in this file")]
-fn tls(table: &Table<'_>, endpoint: Option<&Endpoint>, report: &mut Report) -> Option<Option<TlsSpec>> {
-    let ca_file = table.parsed("ca_file", "a path", report, super::path_of);
-    let cert_file = table.parsed("cert_file", "a path", report, super::path_of);
-    let key_file = table.parsed("key_file", "a path", report, super::path_of);
-    for (there, key, missing) in [("cert_file", &key_file, "key_file"), ("key_file", &cert_file, "cert_file")] {
-        if key.is_none() && table.get(there).is_some() && table.get(missing).is_none() {
-            let wrong = Wrong::new(format!("is of no use without `{missing}`"));
-            report.problem(&table.spot_of(there), wrong.hint(format!("add `{missing}`")));
-        }
-    }
-    if !endpoint?.tls {
-        for key in ["ca_file", "cert_file", "key_file"].into_iter().filter(|key| table.get(key).is_some()) {
-            let wrong = Wrong::new("has no effect: the address is `mqtt://`, without TLS");
-            report.problem(&table.spot_of(key), wrong.hint("mqtts://, or remove it"));
-        }
-        return Some(None);
-    }
-    if table.get("ca_file").is_none() {
-        let wrong = Wrong::new("is missing: with `mqtts://` it says whom to trust");
-        report
-            .problem(&table.spot_of("ca_file"), wrong.hint("\"/etc/ssl/certs/ca-certificates.crt\" trusts public CAs"));
-    }
-    let client = cert_file.zip(key_file).map(|(cert_file, key_file)| ClientCert { cert_file, key_file });
-    Some(Some(TlsSpec { ca_file: ca_file?, client }))
 }

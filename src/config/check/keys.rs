@@ -51,7 +51,9 @@ pub static ROOT: Section = Section {
         key("devices", Required, "the broker that the devices publish to (not needed for `replay`)"),
         key("uplink", Required, "the broker of the cloud (not needed for `replay`)"),
         key("storage", Required, "where state lives (not needed for `replay`)"),
+        key("outbox", Optional, "what is kept while the cloud is away, and how it is sent"),
         key("control", Optional, "the control socket; without it there is none"),
+        key("local", Optional, "results on the devices' broker too; without it there are none"),
         key("streams", Optional, "what is aggregated, and how"),
         key("joins", Optional, "what is joined across streams"),
     ],
@@ -67,24 +69,48 @@ pub static GATEWAY: Section = Section {
     ],
 };
 
-/// `[devices]` and `[uplink]`.
-pub static BROKER: Section = Section {
-    title: "[devices], [uplink]",
-    keys: &[
-        key("broker", Required, "`mqtt://host[:1883]` or `mqtts://host[:8883]`"),
-        key(
-            "client_id",
-            Derived("`tidegate-<id>`, uplink: `tidegate-<id>-uplink`"),
-            "the broker's session hangs on it",
-        ),
-        key("username", Optional, "user name"),
-        key("password_file", Optional, "file that holds the password"),
-        key("ca_file", Optional, "trusted certificates, PEM; required with `mqtts`"),
-        key("cert_file", Optional, "our certificate chain, PEM; together with `key_file`"),
-        key("key_file", Optional, "our private key, PEM"),
-        key("keep_alive", Default("60s"), "MQTT keep-alive, 5s to 18h"),
-    ],
-};
+/// `[devices]` and `[uplink]`: what both have.
+pub static BROKER: Section = Section { title: "[devices], [uplink]", keys: &BROKER_KEYS };
+
+const BROKER_KEYS: [Key; 10] = [
+    key("broker", Required, "`mqtt://host[:1883]` or `mqtts://host[:8883]`"),
+    key("client_id", Derived("`tidegate-<id>`, uplink: `tidegate-<id>-uplink`"), "the broker's session hangs on it"),
+    key("username", Optional, "user name"),
+    key("username_file", Optional, "file that holds the user name, for one that is renewed; instead of `username`"),
+    key("password_file", Optional, "file that holds the password or token"),
+    key("ca_file", Optional, "trusted certificates, PEM, or `system`; required with `mqtts`"),
+    key("server_name", Derived("the host of `broker`"), "whom the broker's certificate has to be for"),
+    key("cert_file", Optional, "our certificate chain, PEM; together with `key_file`"),
+    key("key_file", Optional, "our private key, PEM"),
+    key("keep_alive", Default("60s"), "MQTT keep-alive, 5s to 18h"),
+];
+
+/// `[uplink]`: what it has beside that.
+pub static UPLINK_ONLY: Section = Section { title: "[uplink]", keys: &UPLINK_KEYS };
+
+const UPLINK_KEYS: [Key; 5] = [
+    key("protocol", Default("3.1.1"), "version of MQTT: `3.1.1` or `5`"),
+    key("compression", Default("none"), "of batches: `none` or `zstd`"),
+    key("alpn", Optional, "list of names that TLS offers, such as `[\"x-amzn-mqtt-ca\"]` for port 443"),
+    key("proxy", Optional, "HTTP proxy: `http://[user[:password]@]host:port`"),
+    key("proxy_password_file", Optional, "file that holds the password for the proxy"),
+];
+
+/// `[uplink]`: all of it.
+pub static UPLINK: Section = Section { title: "[uplink]", keys: &UPLINK_ALL };
+
+const UPLINK_ALL: [Key; BROKER_KEYS.len() + UPLINK_KEYS.len()] = concat(BROKER_KEYS, UPLINK_KEYS);
+
+const fn concat<const A: usize, const B: usize, const ALL: usize>(first: [Key; A], second: [Key; B]) -> [Key; ALL] {
+    assert!(A + B == ALL, "as many as there are");
+    let mut all = [key("", Optional, ""); ALL];
+    let mut index = 0;
+    while index < ALL {
+        all[index] = if index < A { first[index] } else { second[index - A] };
+        index += 1;
+    }
+    all
+}
 
 /// `[storage]`.
 pub static STORAGE: Section = Section {
@@ -103,7 +129,34 @@ pub static STORAGE: Section = Section {
             "how long they may wait for it, up to 10m, not below `commit_interval`",
         ),
         key("snapshot_interval", Default("120s"), "time between snapshots, up to 1d, not below `commit_interval`"),
-        key("outbox_max_bytes", Default("8MiB"), "results kept while the cloud is away, 64KiB to 8MiB"),
+        key("reserve", Default("32MiB"), "space that the outbox leaves free on the medium, 8MiB to 1GiB"),
+    ],
+};
+
+/// `[outbox]`.
+pub static OUTBOX: Section = Section {
+    title: "[outbox]",
+    keys: &[
+        key("max_bytes", Default("256MiB"), "what is kept while the cloud is away, 64KiB to 4GiB"),
+        key("backlog_share", Default("50%"), "of the uplink, for what waited, while there is something new"),
+        key("messages_per_second", Optional, "at most; a message is a batch"),
+        key("bytes_per_second", Optional, "of payload, at most"),
+        key("bytes_per_day", Optional, "of payload (UTC); what waited stops at 80 %, alarms never"),
+        key("payload_max_bytes", Default("112KiB"), "of one message, 4KiB to 896KiB"),
+        key("window", Default("32"), "messages without an acknowledgement, 1 to 32"),
+        key("live", Optional, "bounds of this lane; see `outbox.live`"),
+        key("update", Optional, "the same"),
+        key("backlog", Optional, "the same"),
+        key("late", Optional, "the same"),
+    ],
+};
+
+/// `[outbox.live]` and the other lanes.
+pub static OUTBOX_LANE: Section = Section {
+    title: "[outbox.live], [outbox.update], [outbox.backlog], [outbox.late]",
+    keys: &[
+        key("max_bytes", Optional, "of this lane, from 64KiB; beyond it the oldest go, with a gap record"),
+        key("max_age", Optional, "how long a record is kept while the agent runs, 10s to 366d; then it goes likewise"),
     ],
 };
 
@@ -111,6 +164,15 @@ pub static STORAGE: Section = Section {
 pub static CONTROL: Section = Section {
     title: "[control]",
     keys: &[key("socket", Required, "path of a Unix socket, for `tidegate status`; at most 107 bytes")],
+};
+
+/// `[local]`.
+pub static LOCAL: Section = Section {
+    title: "[local]",
+    keys: &[
+        key("retain", Default("false"), "`true`: the broker keeps the last result of each topic"),
+        key("qos", Default("0"), "0 or 1"),
+    ],
 };
 
 /// `[[streams]]`.
@@ -312,8 +374,24 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 12] =
-    [&ROOT, &GATEWAY, &BROKER, &STORAGE, &CONTROL, &STREAM, &FIELD, &TIME, &DEDUP, &WINDOW, &LATE_UPDATES, &JOIN];
+pub static SECTIONS: [&Section; 16] = [
+    &ROOT,
+    &GATEWAY,
+    &BROKER,
+    &UPLINK_ONLY,
+    &STORAGE,
+    &OUTBOX,
+    &OUTBOX_LANE,
+    &CONTROL,
+    &LOCAL,
+    &STREAM,
+    &FIELD,
+    &TIME,
+    &DEDUP,
+    &WINDOW,
+    &LATE_UPDATES,
+    &JOIN,
+];
 
 impl Section {
     /// The key of that name.

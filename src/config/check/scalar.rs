@@ -52,12 +52,19 @@ pub(super) fn or_off<T>(text: &str, parse: impl Fn(&str) -> Result<T, Wrong>) ->
 }
 
 /// Bytes within `range`.
-pub(super) fn size(text: &str, range: RangeInclusive<usize>) -> Result<usize, Wrong> {
-    let bytes = usize::try_from(with_unit(text, SIZE, &SIZE_UNITS)?).unwrap_or(usize::MAX);
+pub(super) fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
+    let bytes = with_unit(text, SIZE, &SIZE_UNITS)?;
     if range.contains(&bytes) {
         return Ok(bytes);
     }
-    Err(Wrong::new(format!("must be from {}KiB to {}MiB", range.start() >> 10, range.end() >> 20)))
+    Err(Wrong::new(format!("must be from {} to {}", show_size(*range.start()), show_size(*range.end()))))
+}
+
+/// In the largest unit that fits.
+pub(super) fn show_size(bytes: u64) -> String {
+    let fits = SIZE_UNITS.iter().rev().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    let (unit, factor) = fits.copied().unwrap_or(("B", 1));
+    format!("{}{unit}", bytes / factor)
 }
 
 /// Bytes within `range`, which may be beyond what fits in memory.
@@ -92,6 +99,12 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
         None => return Err(Wrong::new(form).hint(format!("\"mqtt://{text}\""))),
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let (host, port) = host_and_port(authority, form)?;
+    Ok(Endpoint { tls, host, port: port.unwrap_or(if tls { 8883 } else { 1883 }) })
+}
+
+/// `host[:port]`, with brackets around an IPv6 address. `form` says how it should look.
+pub(super) fn host_and_port(authority: &str, form: &str) -> Result<(String, Option<u16>), Wrong> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(bracketed) => {
             let Some((host, after)) = bracketed.split_once(']') else {
@@ -114,15 +127,11 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
     if host.is_empty() || host.len() > MQTT_NAME_BYTES || !host.bytes().all(plain) {
         return Err(Wrong::new(form));
     }
-    let default = if tls { 8883 } else { 1883 };
-    let port = match port {
-        None => default,
-        Some(port) => match port.parse::<u16>() {
-            Ok(port) if port > 0 => port,
-            Ok(_) | Err(_) => return Err(Wrong::new("the port must be a number from 1 to 65535")),
-        },
-    };
-    Ok(Endpoint { tls, host: host.to_owned(), port })
+    let port = port.map(|port| match port.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(port),
+        Ok(_) | Err(_) => Err(Wrong::new("the port must be a number from 1 to 65535")),
+    });
+    Ok((host.to_owned(), port.transpose()?))
 }
 
 /// The shortest way to write `span`.
@@ -217,10 +226,10 @@ mod tests {
 
     #[test]
     fn sizes_are_binary() {
-        assert_eq!(size("8MiB", 0..=usize::MAX), Ok(8 << 20));
-        assert_eq!(size("64KiB", 0..=usize::MAX), Ok(64 << 10));
+        assert_eq!(size("8MiB", 0..=u64::MAX), Ok(8 << 20));
+        assert_eq!(size("64KiB", 0..=u64::MAX), Ok(64 << 10));
         for text in ["8MB", "8M", "8mib", "8Mi"] {
-            assert_eq!(size(text, 0..=usize::MAX).expect_err(text).hint, Some("\"8MiB\"".into()), "{text}");
+            assert_eq!(size(text, 0..=u64::MAX).expect_err(text).hint, Some("\"8MiB\"".into()), "{text}");
         }
     }
 

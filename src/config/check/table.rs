@@ -26,6 +26,12 @@ pub(super) struct Item<'t> {
     pub(super) value: &'t Value,
 }
 
+/// What stands for a key.
+enum Written<'t> {
+    Here(Item<'t>),
+    Default(&'static str),
+}
+
 impl<'t> Table<'t> {
     /// `node` as the table `path`; reports its unknown keys.
     pub(super) fn open(
@@ -72,6 +78,11 @@ impl<'t> Table<'t> {
         Some(Item::new(&entry.node, self.path_of(key)))
     }
 
+    /// Whether it is there; false too for a key that this table cannot have.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.section.key(key).is_some() && self.get(key).is_some()
+    }
+
     /// An item of a list as a table.
     pub(super) fn open_item(item: &Item<'t>, section: &'static Section, report: &mut Report) -> Option<Table<'t>> {
         Table::open(item.node, &item.spot.path, section, report)
@@ -96,13 +107,23 @@ impl<'t> Table<'t> {
         report: &mut Report,
         parse: impl Fn(&str) -> Result<T, Wrong>,
     ) -> Option<T> {
-        match self.section.key(key).map(|key| key.need) {
-            Some(Need::Required) => self.required(key, report)?.parsed(what, report, parse),
-            Some(Need::Default(default)) if self.get(key).is_none() => match parse(default) {
+        match self.written(key, report)? {
+            Written::Here(item) => item.parsed(what, report, parse),
+            Written::Default(text) => match parse(text) {
                 Ok(value) => Some(value),
                 Err(wrong) => unreachable!("the default of {key} is valid: {}", wrong.message),
             },
-            Some(_) | None => self.get(key)?.parsed(what, report, parse),
+        }
+    }
+
+    /// What stands for `key`; reports when something has to. Not generic: there are many
+    /// kinds of values, and this would be in the program once for each.
+    fn written(&self, key: &str, report: &mut Report) -> Option<Written<'t>> {
+        match (self.section.key(key).map(|key| key.need), self.get(key)) {
+            (_, Some(item)) => Some(Written::Here(item)),
+            (Some(Need::Required), None) => self.required(key, report).map(Written::Here),
+            (Some(Need::Default(text)), None) => Some(Written::Default(text)),
+            (Some(Need::Optional | Need::Derived(_)) | None, None) => None,
         }
     }
 
@@ -168,12 +189,22 @@ impl<'t> Item<'t> {
         report: &mut Report,
         parse: impl Fn(&str) -> Result<T, Wrong>,
     ) -> Option<T> {
-        let wrong = match self.value {
-            Value::Text(text) if text.is_empty() => Wrong::new("is empty"),
-            Value::Text(text) => match parse(text) {
+        let wrong = match self.filled(what) {
+            Ok(text) => match parse(text) {
                 Ok(value) => return Some(value),
                 Err(wrong) => wrong,
             },
+            Err(wrong) => wrong,
+        };
+        report.problem(&self.spot, wrong);
+        None
+    }
+
+    /// The text, when it is one that says something.
+    fn filled(&self, what: &str) -> Result<&'t str, Wrong> {
+        Err(match self.value {
+            Value::Text(text) if text.is_empty() => Wrong::new("is empty"),
+            Value::Text(text) => return Ok(text),
             number @ (Value::Integer(_) | Value::Float(_)) if what.starts_with("a duration") => {
                 Wrong::new(format!("must be {what}: a number alone has no unit"))
                     .hint(format!("\"{number}s\" or \"{number}ms\", with quotes"))
@@ -184,9 +215,7 @@ impl<'t> Item<'t> {
             Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => {
                 Wrong::new(format!("must be {what}, not {}", self.value.kind()))
             }
-        };
-        report.problem(&self.spot, wrong);
-        None
+        })
     }
 
     /// The items of a list.

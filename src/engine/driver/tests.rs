@@ -6,7 +6,9 @@ use crate::engine::memory_store::{MemorySlots, MemoryStore, memory_store};
 use crate::engine::outbox::LaneKind;
 use crate::engine::ring::slots::SlotKind;
 use crate::engine::ring::{Packing, Ring};
-use crate::engine::spec::{BudgetSpec, CommitSpec, FieldsSpec, FormatSpec, Scope, StreamSpec, WindowKind, WindowSpec};
+use crate::engine::spec::{
+    BudgetSpec, CommitSpec, FieldsSpec, FormatSpec, OutboxSpec, Scope, StreamSpec, WindowKind, WindowSpec,
+};
 use crate::engine::step::{DeliveryTag, Message};
 use crate::model::ids::Name;
 use crate::model::time::{ClockQuality, WallTime};
@@ -20,7 +22,7 @@ fn pipeline() -> PipelineSpec {
     let windows = vec![WindowSpec { aggregates: Aggregates::of(&[Kind::Count]), ..WindowSpec::new(name("w"), kind) }];
     let stream = StreamSpec { devices_max: 10, windows, ..StreamSpec::new(name("s"), topic, device) };
     PipelineSpec {
-        outbox_bytes_max: 1 << 20,
+        outbox: OutboxSpec::of(1 << 20),
         commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_millis(150), budget: None },
         ..PipelineSpec::new(name("gw"), vec![stream])
     }
@@ -31,7 +33,7 @@ fn at(millis: u64) -> Now {
     Now { proc: ProcTime::from_millis(millis), wall, quality: ClockQuality::Synced }
 }
 
-fn take<S: Store>(driver: &mut Driver<S>, millis: u64, topic: &str) {
+fn take<S: Store + Chain>(driver: &mut Driver<S>, millis: u64, topic: &str) {
     let tag = Some(DeliveryTag { connection: 1, packet: u16::try_from(millis).unwrap() });
     let message = Message { topic, payload: b"{\"v\":1}", retain: false, dup: false, tag };
     driver.handle(at(millis), Event::Message(message));
@@ -92,6 +94,8 @@ fn the_alarms_of_a_start_are_queued_once() {
 /// A store whose witness cannot be written.
 #[derive(Debug)]
 struct Unwitnessed(Ring<MemorySlots>);
+
+impl Chain for Unwitnessed {}
 
 impl Store for Unwitnessed {
     fn load(&mut self) -> Result<Loaded, StoreError> {
@@ -183,6 +187,8 @@ fn a_window_that_a_wider_scope_has_passed_fires_at_the_start() {
 #[derive(Debug)]
 struct Cramped(Ring<MemorySlots>, usize);
 
+impl Chain for Cramped {}
+
 impl Store for Cramped {
     fn load(&mut self) -> Result<Loaded, StoreError> {
         self.0.load()
@@ -206,7 +212,7 @@ impl Store for Cramped {
 
 #[test]
 fn a_snapshot_without_room_gives_up_old_results_rather_than_the_agent() {
-    let mut driver = Driver::start(pipeline(), Cramped(memory_store(), 20_000), at(0)).unwrap();
+    let mut driver = Driver::start(pipeline(), Cramped(memory_store(), 9_000), at(0)).unwrap();
     let mut acks = 0;
     for minute in 1..=400 {
         // Each reading fires the window of the one before; nothing is sent.

@@ -1,198 +1,274 @@
-//! One lane: a queue of rows with sequence numbers, in blocks of memory that
-//! are recycled, so that a row costs no allocation.
+//! One lane: consecutive positions in parts, from the oldest that is not acknowledged
+//! to the newest. Where the rows of a part are is its own matter ([`Body`]).
+//!
+//! Every row ever pushed has a position, counted from 0 and never again; numbers
+//! (epoch, seq) follow from it. What was acknowledged ahead of older rows is in
+//! `acked`; parts leave from the front once all of them is.
 
 use std::collections::VecDeque;
 
-/// Bytes of one block. A larger row gets a block of its own.
-const BLOCK_BYTES: usize = 16 * 1024;
-/// Empty blocks kept for reuse.
-const SPARE_BLOCKS: usize = 4;
+use crate::engine::wire::Damaged;
 
-/// Where a row is on its way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Progress {
-    /// Waiting, or to be sent again.
-    Queued,
-    /// Published, not acknowledged.
-    InFlight,
-    /// Acknowledged behind one that is not: gone as soon as it reaches the front.
-    Acked,
-}
+use super::gap::Gap;
+use super::part::{BLOCK_BYTES, Block, Body, Loaded, Part, Rows};
+use super::ranges::Ranges;
 
-/// One row's place.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    /// Its epoch: rows that outlive a rise keep theirs.
-    pub epoch: u64,
-    /// Its number in (epoch, lane).
-    pub seq: u64,
-    /// Its place in the order over all lanes.
-    pub order: u64,
-    /// The order of the row with which its bytes become durable: its own, or for
-    /// a gap that of the row which made it necessary.
-    pub written: u64,
-    /// See [`Progress`].
-    pub progress: Progress,
-    block: u64,
-    start: u32,
-    len: u32,
-}
+/// Empty buffers kept for reuse.
+const SPARE_PARTS: usize = 2;
 
-impl Entry {
-    /// Stored bytes.
-    pub(super) fn len(&self) -> usize {
-        self.len as usize
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-struct Block {
-    bytes: Vec<u8>,
-    rows: u32,
-}
-
-/// Rows of one lane, oldest first.
+/// See the module's description.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
-    entries: VecDeque<Entry>,
-    blocks: VecDeque<Block>,
-    first_block: u64,
-    spare: Vec<Vec<u8>>,
-    bytes: usize,
-    /// No entry before this one is queued.
-    sent: usize,
+    pub parts: VecDeque<Part>,
+    /// Position of the next row.
+    pub next: u64,
+    /// Rows before this are durable.
+    pub durable: u64,
+    /// Acknowledged, behind one that is not.
+    pub acked: Ranges,
+    /// No row before this waits to be sent.
+    pub cursor: u64,
+    /// Number of the next block in the chain.
+    pub next_block: u64,
+    /// The block that is being sent.
+    pub loaded: Option<Loaded>,
+    memory: usize,
+    stored: u64,
+    spare: Vec<Rows>,
+}
+
+/// Numbers of a new row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    pub epoch: u64,
+    pub seq: u64,
+    pub order: u64,
+    pub age: u64,
 }
 
 impl Lane {
-    /// Appends a row; `write` fills it in.
-    pub(super) fn push(&mut self, epoch: u64, seq: u64, order: u64, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
-        if self.blocks.back().is_none_or(|block| block.bytes.len() >= BLOCK_BYTES) {
-            let bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES + 1_024));
-            self.blocks.push_back(Block { bytes, rows: 0 });
+    /// Appends a row; `write` fills it in. `begins`: in a new part.
+    pub(super) fn push(&mut self, numbers: Numbers, begins: bool, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        let Numbers { epoch, seq, order, age } = numbers;
+        if begins || !self.takes_more(epoch) {
+            self.seal();
+            let body = Body::Rows(self.spare.pop().unwrap_or_default());
+            self.parts.push_back(Part {
+                first: self.next,
+                rows: 0,
+                epoch,
+                first_seq: seq,
+                opened: age,
+                made: age,
+                body,
+            });
         }
-        let number = self.first_block + self.blocks.len() as u64 - 1;
-        let block = self.blocks.back_mut().expect("one was just made sure of");
-        let start = block.bytes.len();
-        write(&mut block.bytes);
-        block.rows += 1;
-        let len = block.bytes.len() - start;
-        self.bytes += len;
-        self.entries.push_back(Entry {
-            epoch,
-            seq,
-            order,
-            written: order,
-            progress: Progress::Queued,
-            block: number,
-            start: u32::try_from(start).expect("a block is small"),
-            len: u32::try_from(len).expect("a row is bounded"),
-        });
-        &block.bytes[start..]
+        self.next += 1;
+        let part = self.parts.back_mut().expect("one was just made sure of");
+        part.rows += 1;
+        part.made = age;
+        let Body::Rows(rows) = &mut part.body else { unreachable!("the last part takes more") };
+        let row = rows.push(order, write);
+        self.memory += row.len();
+        row
     }
 
-    /// Rows held.
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    /// Whether a row of that epoch goes to the last part.
+    pub(super) fn takes_more(&self, epoch: u64) -> bool {
+        self.parts.back().is_some_and(|part| part.epoch == epoch && part.rows().is_some_and(|rows| !rows.sealed))
     }
 
-    /// Stored bytes held.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// Bytes of the part that takes more.
+    pub(super) fn open_bytes(&self) -> usize {
+        self.parts.back().and_then(Part::rows).filter(|rows| !rows.sealed).map_or(0, Rows::len_bytes)
     }
 
-    /// All entries, oldest first.
-    pub(super) fn entries(&self) -> &VecDeque<Entry> {
-        &self.entries
-    }
-
-    /// To change the progress of one.
-    pub(super) fn progress_mut(&mut self, index: usize) -> &mut Progress {
-        &mut self.entries[index].progress
-    }
-
-    /// The stored bytes of an entry of this lane.
-    pub(super) fn row(&self, entry: &Entry) -> &[u8] {
-        &self.blocks[self.place_of(entry)].bytes[entry.start as usize..][..entry.len()]
-    }
-
-    /// Where the row `(epoch, seq)` is, if it is held.
-    pub(super) fn position(&self, epoch: u64, seq: u64) -> Option<usize> {
-        self.entries.binary_search_by_key(&(epoch, seq), |entry| (entry.epoch, entry.seq)).ok()
-    }
-
-    /// Takes a row out; its memory is free once its block is.
-    pub(super) fn remove(&mut self, index: usize) {
-        let Some(entry) = self.entries.remove(index) else { return };
-        if index < self.sent {
-            self.sent -= 1;
-        }
-        self.release(&entry);
-    }
-
-    fn release(&mut self, entry: &Entry) {
-        self.bytes -= entry.len();
-        let place = self.place_of(entry);
-        self.blocks[place].rows -= 1;
-        while self.blocks.len() > 1 && self.blocks[0].rows == 0 {
-            self.first_block += 1;
-            let block = self.blocks.pop_front().expect("more than one");
-            self.recycle(block.bytes);
-        }
-        if self.blocks.len() == 1 && self.blocks[0].rows == 0 {
-            self.blocks[0].bytes.clear();
+    /// The last part takes no more.
+    pub(super) fn seal(&mut self) {
+        if let Some(Part { body: Body::Rows(rows), .. }) = self.parts.back_mut() {
+            rows.sealed = true;
         }
     }
 
-    fn place_of(&self, entry: &Entry) -> usize {
-        usize::try_from(entry.block - self.first_block).expect("a block that is held")
+    /// Bytes of rows and gaps in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
     }
 
-    /// Puts another row in the place of one, under the same numbers.
-    pub(super) fn replace(&mut self, index: usize, row: &[u8], written: u64) {
-        self.entries[index].written = written;
-        let old = self.entries[index];
-        if row.len() <= old.len() {
-            let place = self.place_of(&old);
-            self.blocks[place].bytes[old.start as usize..][..row.len()].copy_from_slice(row);
-            self.entries[index].len = u32::try_from(row.len()).expect("not longer than before");
-            self.bytes -= old.len() - row.len();
-            return;
+    /// Bytes of the chain.
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// Everything before this is gone.
+    pub(super) fn floor(&self) -> u64 {
+        self.parts.front().map_or(self.next, |part| part.first)
+    }
+
+    /// Records that wait for an acknowledgement; a gap is none.
+    pub(super) fn held_records(&self) -> u64 {
+        self.parts.iter().filter(|part| part.gap().is_none()).map(|part| self.unacked(part)).sum()
+    }
+
+    /// Rows that wait for an acknowledgement, a gap counted as one.
+    pub(super) fn held(&self) -> u64 {
+        let of = |part: &Part| if part.gap().is_some() { self.unacked(part).min(1) } else { self.unacked(part) };
+        self.parts.iter().map(of).sum()
+    }
+
+    /// Positions of a part that are not acknowledged.
+    pub(super) fn unacked(&self, part: &Part) -> u64 {
+        part.rows - self.acked.covered(part.first, part.past())
+    }
+
+    /// The place of the part that holds a position.
+    pub(super) fn index_of(&self, position: u64) -> Option<usize> {
+        let index = self.parts.partition_point(|part| part.first <= position).checked_sub(1)?;
+        (position < self.parts[index].past()).then_some(index)
+    }
+
+    /// Acknowledges `[first, past)`. Returns the records that it concerns.
+    pub(super) fn ack(&mut self, first: u64, past: u64) -> u64 {
+        let (first, past) = (first.max(self.floor()), past.min(self.next));
+        let mut records = 0;
+        let begin = self.parts.partition_point(|part| part.past() <= first);
+        for part in self.parts.range(begin..).take_while(|part| part.first < past) {
+            let (from, to) = (first.max(part.first), past.min(part.past()));
+            if part.gap().is_none() && from < to {
+                records += to - from - self.acked.covered(from, to);
+            }
         }
-        self.push(old.epoch, old.seq, old.order, |out| out.extend_from_slice(row));
-        let moved = self.entries.pop_back().expect("just pushed");
-        self.entries[index] = Entry { progress: old.progress, written, ..moved };
-        self.release(&old);
+        self.acked.insert(first, past);
+        self.drop_acked();
+        records
     }
 
-    /// The first row that waits to be sent.
-    pub(super) fn first_queued(&mut self) -> Option<usize> {
-        while self.entries.get(self.sent).is_some_and(|entry| entry.progress != Progress::Queued) {
-            self.sent += 1;
+    /// Parts at the front of which all is acknowledged go, and what is of the first that stays.
+    fn drop_acked(&mut self) {
+        while let Some(front) = self.parts.front_mut() {
+            let Some(end) = self.acked.end_of(front.first) else { break };
+            if end < front.past() {
+                // A gap is acknowledged as a whole.
+                if front.gap().is_none() {
+                    let before = front.memory();
+                    front.trim(end - front.first);
+                    self.memory -= before - front.memory();
+                }
+                break;
+            }
+            self.remove(0);
         }
-        (self.sent < self.entries.len()).then_some(self.sent)
+        let floor = self.floor();
+        self.acked.remove(0, floor);
+        self.cursor = self.cursor.max(floor);
     }
 
-    /// The connection is gone: what was in flight waits again.
-    pub(super) fn requeue(&mut self) {
-        self.sent = 0;
-        for entry in &mut self.entries {
-            if entry.progress == Progress::InFlight {
-                entry.progress = Progress::Queued;
+    fn remove(&mut self, index: usize) {
+        let Some(part) = self.parts.remove(index) else { return };
+        self.memory -= part.memory();
+        self.stored -= part.stored();
+        self.recycle(part.body);
+    }
+
+    fn recycle(&mut self, body: Body) {
+        if let Body::Rows(mut rows) = body
+            && self.spare.len() < SPARE_PARTS
+            && rows.capacity() <= 2 * BLOCK_BYTES
+        {
+            rows.clear();
+            self.spare.push(rows);
+        }
+    }
+
+    /// Puts a gap in the place of a part of which nothing is acknowledged, or widens the
+    /// one in front of it.
+    pub(super) fn replace_by_gap(&mut self, index: usize, gap: Gap, widens: bool) {
+        let (first, past) = (self.parts[index].first, self.parts[index].past());
+        let wider = index.checked_sub(1).filter(|_| widens);
+        let wider = wider.and_then(|before| Some((before, self.parts[before].gap()?.joined(&gap))));
+        let from = match wider {
+            Some((before, joined)) => {
+                self.remove(index);
+                let part = &mut self.parts[before];
+                self.memory += joined.row().len();
+                self.memory -= part.memory();
+                part.rows += past - first;
+                part.body = Body::Gap(joined);
+                part.first
+            }
+            None => {
+                self.set_body(index, Body::Gap(gap));
+                first
+            }
+        };
+        debug_assert_eq!(self.acked.covered(from, past), 0, "what has arrived is not lost");
+        self.cursor = self.cursor.min(from);
+        self.drop_loaded();
+    }
+
+    /// What was in memory is in the chain.
+    pub(super) fn replace_by_block(&mut self, index: usize, block: Block) {
+        self.set_body(index, Body::Block(block));
+        self.next_block = self.next_block.max(block.number + 1);
+    }
+
+    fn set_body(&mut self, index: usize, body: Body) {
+        let part = &mut self.parts[index];
+        self.memory -= part.memory();
+        self.stored -= part.stored();
+        let old = core::mem::replace(&mut part.body, body);
+        self.memory += part.memory();
+        self.stored += part.stored();
+        self.recycle(old);
+    }
+
+    /// Appends a part that was found or stored. Parts follow each other.
+    pub(super) fn restore(&mut self, part: Part) -> Result<(), Damaged> {
+        if part.rows == 0 || part.first.checked_add(part.rows).is_none() {
+            return Err(Damaged);
+        }
+        if self.parts.is_empty() {
+            self.next = part.first;
+        }
+        if part.first != self.next || part.rows().is_some_and(|rows| rows.len() as u64 != part.rows) {
+            return Err(Damaged);
+        }
+        self.next = part.past();
+        self.memory += part.memory();
+        self.stored += part.stored();
+        self.next_block = self.next_block.max(part.block().map_or(0, |block| block.number + 1));
+        self.parts.push_back(part);
+        Ok(())
+    }
+
+    /// The first block that is needed; the next one when none is.
+    pub(super) fn first_block(&self) -> u64 {
+        let blocks = self.parts.iter().filter_map(Part::block);
+        blocks.map(|block| block.number).min().unwrap_or(self.next_block)
+    }
+
+    /// Everything there is may be published.
+    pub(super) fn mark_durable(&mut self) {
+        self.durable = self.next;
+        for part in &mut self.parts {
+            if let Body::Gap(gap) = &mut part.body {
+                gap.durable = true;
             }
         }
     }
 
-    /// Drops acknowledged rows from the front.
-    pub(super) fn drop_acked(&mut self) {
-        while self.entries.front().is_some_and(|entry| entry.progress == Progress::Acked) {
-            self.remove(0);
+    /// The block that was read is not the one that comes next.
+    pub(super) fn drop_loaded(&mut self) {
+        let part = self.index_of(self.cursor).and_then(|index| self.parts[index].block());
+        if self.loaded.as_ref().is_some_and(|loaded| part.is_none_or(|block| block.number != loaded.number)) {
+            self.loaded = None;
         }
     }
+}
 
-    fn recycle(&mut self, mut bytes: Vec<u8>) {
-        if self.spare.len() < SPARE_BLOCKS && bytes.capacity() <= 2 * BLOCK_BYTES {
-            bytes.clear();
-            self.spare.push(bytes);
-        }
+impl Part {
+    /// In memory, and complete.
+    pub(super) fn is_closed(&self) -> bool {
+        self.rows().is_some_and(|rows| rows.sealed)
     }
 }

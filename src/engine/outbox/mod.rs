@@ -1,23 +1,50 @@
 //! The outbox: what the cloud has not acknowledged yet. Our only truth about the
 //! uplink; whatever an MQTT client holds may be lost at any time.
 //!
-//! Rows wait in lanes. A row may be published once it is durable, is deleted when
-//! its PUBACK arrives, and waits again when the connection is lost before that.
-//! Order: alarms first; `live`, `update` and `backlog` in the order in which they
-//! were made, so that each device's results arrive in order; `late` takes turns
-//! with them. The number of bytes is bounded; when full, the oldest rows of the
-//! lowest lane make room, and a gap row says so under their sequence numbers.
+//! ```text
+//! push ─▶ lane: [gap][block][block] … [rows][rows, open]
+//!               │      │                └─ in memory, durable through the pages
+//!               │      └─ in the chain on disk, read back when its turn comes
+//!               └─ stands for rows that are lost
+//! ```
+//!
+//! | subject | modules |
+//! |---|---|
+//! | what a lane is made of | `lane` · `part` · `gap` · `ranges` |
+//! | what a row is | `row` |
+//! | which rows go to the disk, and which are given up | `room` |
+//! | what is sent next, and how fast | `publish` · `schedule` · `rate` |
+//! | what the cloud's broker does not take | `refused` |
+//! | as persisted bytes | `state` |
+//!
+//! A row may be published once it is durable, is gone when its PUBACK is, and waits
+//! again when the connection is lost before that. Alarms go first, then what is new;
+//! what waited for the uplink gets a share of it.
 
+mod gap;
 mod lane;
+mod part;
 mod publish;
+mod ranges;
+mod rate;
+mod refused;
+mod room;
 pub mod row;
+mod schedule;
 mod state;
 
-use crate::model::time::{Now, WallTime};
+use crate::model::time::{Now, ProcTime, WallTime};
 
-use self::lane::{Lane, Progress};
-use self::row::{AlarmRow, GapRow, Row};
-use super::wire::{put_bytes, put_u64};
+use self::lane::{Lane, Numbers};
+use self::part::BLOCK_BYTES;
+use self::rate::Daily;
+use self::refused::DeadLetters;
+use self::row::{AlarmRow, Row};
+use super::spec::{OutboxSpec, UplinkPolicy};
+
+pub use self::publish::Next;
+pub use self::refused::DeadLetter;
+pub use self::room::{Eviction, Spill};
 
 /// Lanes, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -25,13 +52,13 @@ use super::wire::{put_bytes, put_u64};
 pub enum LaneKind {
     /// The agent's own alarms.
     Alarm,
-    /// Panes `on_time` and `idle`.
+    /// Panes `on_time`, `early` and `idle`, joined rows, readings.
     Live,
-    /// Panes `late`.
+    /// Panes `late` and `final`.
     Update,
-    /// Panes that were made while the uplink was down.
+    /// What was made while the uplink was down.
     Backlog,
-    /// Side output and quarantine.
+    /// Side output, deltas and quarantine.
     Late,
 }
 
@@ -50,17 +77,25 @@ impl LaneKind {
             LaneKind::Late => "late",
         }
     }
+
+    /// Whether its rows can wait: they have waited already, or are late.
+    fn can_wait(self) -> bool {
+        matches!(self, LaneKind::Backlog | LaneKind::Late)
+    }
 }
 
-/// The uplink's side of the books: `queued = acked + evicted + held`.
+/// The uplink's side of the books: `queued = acked + evicted + dead_lettered + held`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutboxLedger {
     /// Rows ever made; a gap row is none, it stands for those it replaced.
     pub queued: u64,
     /// Acknowledged by the cloud's broker.
     pub acked: u64,
-    /// Made room for newer ones.
+    /// Given up: they made room for newer ones, were too old, or could not be read
+    /// any more. A gap says so.
     pub evicted: u64,
+    /// Taken out because the cloud's broker does not take them.
+    pub dead_lettered: u64,
 }
 
 /// See the module's description.
@@ -71,47 +106,92 @@ pub struct Outbox {
     ledger: [OutboxLedger; LaneKind::ALL.len()],
     epoch: u64,
     next_order: u64,
-    /// Rows before this are durable.
-    durable_order: u64,
-    bytes_max: usize,
+    spec: OutboxSpec,
+    policy: UplinkPolicy,
+    age: Age,
+    daily: Daily,
+    dead: DeadLetters,
+    sending: publish::Sending,
     /// What happened since the last commit, in stored form.
-    log: Vec<u8>,
-    log_len: u64,
-    in_flight: publish::InFlight,
-    scratch: Vec<u8>,
+    log: state::Log,
+    /// The chain takes nothing at the moment.
+    chain_refuses: bool,
+}
+
+/// How long the outbox has been kept, while the agent ran: the wall clock may jump,
+/// and a record must not be given up for that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Age {
+    millis: u64,
+    /// The monotonic clock at some age.
+    base: Option<(ProcTime, u64)>,
+}
+
+impl Age {
+    fn set_now(&mut self, now: ProcTime) {
+        let (since, millis) = *self.base.get_or_insert((now, self.millis));
+        self.millis = self.millis.max(millis + now.since(since).as_millis());
+    }
 }
 
 impl Outbox {
     /// An empty outbox.
-    pub fn new(bytes_max: usize) -> Outbox {
+    pub fn new(spec: OutboxSpec, policy: UplinkPolicy) -> Outbox {
         Outbox {
             lanes: Default::default(),
             next_seq: [0; LaneKind::ALL.len()],
             ledger: [OutboxLedger::default(); LaneKind::ALL.len()],
             epoch: 0,
             next_order: 0,
-            durable_order: 0,
-            bytes_max,
-            log: Vec::new(),
-            log_len: 0,
-            in_flight: publish::InFlight::default(),
-            scratch: Vec::new(),
+            spec,
+            policy,
+            age: Age::default(),
+            daily: Daily::default(),
+            dead: DeadLetters::default(),
+            sending: publish::Sending::new(&policy),
+            log: state::Log::default(),
+            chain_refuses: false,
         }
+    }
+
+    /// The clock, before anything is done at that time.
+    pub fn set_now(&mut self, now: Now) {
+        self.age.set_now(now.proc);
     }
 
     /// Appends a row to a lane; `write` fills it in.
     pub fn push(&mut self, kind: LaneKind, write: impl FnOnce(&mut Vec<u8>)) {
+        let begins = !self.lanes[kind as usize].takes_more(self.epoch) || self.is_spread_out(kind);
+        let numbers = self.next_numbers(kind);
+        let row = self.lanes[kind as usize].push(numbers, begins, write);
+        self.log.push(self.age.millis, kind, begins, row);
+        if self.lanes[kind as usize].open_bytes() >= self.block_bytes() {
+            self.lanes[kind as usize].seal();
+            self.log.seal(kind);
+        }
+        while self.memory() > self.spec.memory_max && self.evict_from_memory() {}
+    }
+
+    fn next_numbers(&mut self, kind: LaneKind) -> Numbers {
         let lane = kind as usize;
-        let seq = self.next_seq[lane];
+        let numbers =
+            Numbers { epoch: self.epoch, seq: self.next_seq[lane], order: self.next_order, age: self.age.millis };
         self.next_seq[lane] += 1;
-        let order = self.next_order;
         self.next_order += 1;
         self.ledger[lane].queued += 1;
-        let row = self.lanes[lane].push(self.epoch, seq, order, write);
-        self.log_len += 1;
-        self.log.extend_from_slice(&[state::OP_PUSH, kind as u8]);
-        put_bytes(&mut self.log, row);
-        while self.bytes() > self.bytes_max && self.evict_one() {}
+        numbers
+    }
+
+    /// The open part of a lane with an age limit would keep its oldest row too long.
+    fn is_spread_out(&self, kind: LaneKind) -> bool {
+        let limit = self.spec.lanes[kind as usize].age_max;
+        let opened = self.lanes[kind as usize].parts.back().map(|part| part.opened);
+        limit.zip(opened).is_some_and(|(limit, opened)| self.age.millis - opened >= limit.as_millis() / 8)
+    }
+
+    /// Bytes at which a part is closed: an outbox that is small is given up in small pieces.
+    fn block_bytes(&self) -> usize {
+        (self.spec.memory_max / 16).clamp(1, BLOCK_BYTES)
     }
 
     /// Appends an alarm.
@@ -131,19 +211,28 @@ impl Outbox {
         assert!(epoch > self.epoch, "an epoch only rises");
         self.epoch = epoch;
         self.next_seq = [0; LaneKind::ALL.len()];
-        self.log_len += 1;
-        self.log.push(state::OP_EPOCH);
-        put_u64(&mut self.log, epoch);
+        self.log.epoch(epoch);
     }
 
-    /// Stored bytes held, over all lanes.
-    pub fn bytes(&self) -> usize {
-        self.lanes.iter().map(Lane::bytes).sum()
+    /// Bytes held in memory and on disk, over all lanes.
+    pub fn bytes(&self) -> u64 {
+        self.memory() as u64 + self.lanes.iter().map(Lane::stored).sum::<u64>()
+    }
+
+    /// Bytes of rows held in memory.
+    pub fn memory(&self) -> usize {
+        self.lanes.iter().map(Lane::memory).sum()
+    }
+
+    /// Bytes of one lane, in memory and on disk.
+    pub fn lane_bytes(&self, kind: LaneKind) -> u64 {
+        let lane = &self.lanes[kind as usize];
+        lane.memory() as u64 + lane.stored()
     }
 
     /// Rows held in one lane, gap rows included.
-    pub fn held(&self, kind: LaneKind) -> usize {
-        self.lanes[kind as usize].len()
+    pub fn held(&self, kind: LaneKind) -> u64 {
+        self.lanes[kind as usize].held()
     }
 
     /// The books of one lane.
@@ -153,11 +242,18 @@ impl Outbox {
 
     /// Records that held rows of one lane stand for, evicted ones aside.
     pub fn held_records(&self, kind: LaneKind) -> u64 {
-        let lane = &self.lanes[kind as usize];
-        let rows = lane.entries().iter().filter(|entry| {
-            entry.progress != Progress::Acked && !matches!(row::read(lane.row(entry)), Ok(Row::Gap(_)))
-        });
-        rows.count() as u64
+        self.lanes[kind as usize].held_records()
+    }
+
+    /// How long the oldest record of a lane has waited while the agent ran, in ms.
+    pub fn oldest_ms(&self, kind: LaneKind) -> Option<u64> {
+        let front = self.lanes[kind as usize].parts.front()?;
+        Some(self.age.millis.saturating_sub(front.opened))
+    }
+
+    /// Bytes of payload published today, by the wall clock in UTC.
+    pub fn spent_today(&self, now: Now) -> u64 {
+        self.daily.spent(now.wall)
     }
 
     /// The number that the next row over all lanes will have: a cursor for
@@ -166,99 +262,44 @@ impl Outbox {
         self.next_order
     }
 
-    /// Rows made at or after `order`, in the order in which they were made, with
-    /// lane, epoch and sequence number.
+    /// Rows in memory that were made at or after `order`, and gaps that became necessary
+    /// then, in the order in which they were made, with lane, epoch and sequence number.
     pub fn rows_since(&self, order: u64) -> Vec<(LaneKind, u64, u64, Row<'_>)> {
         let mut found = Vec::new();
         for kind in LaneKind::ALL {
-            let lane = &self.lanes[kind as usize];
-            for entry in lane.entries().iter().rev().take_while(|entry| entry.order >= order) {
-                let row = row::read(lane.row(entry)).expect("rows are written by this module");
-                found.push((entry.order, kind, entry.epoch, entry.seq, row));
+            for part in &self.lanes[kind as usize].parts {
+                let mut add = |at: u64, seq: u64, bytes| {
+                    if at >= order {
+                        let row = row::read(bytes).expect("rows are written by this module");
+                        found.push((at, kind, part.epoch, seq, row));
+                    }
+                };
+                if let Some(gap) = part.gap() {
+                    add(gap.order, part.seq(part.past() - 1), gap.row());
+                }
+                for (place, bytes) in part.rows().into_iter().flat_map(|rows| rows.iter().enumerate()) {
+                    let at = part.rows().map_or(0, |rows| rows.order(place));
+                    add(at, part.first_seq + place as u64, bytes);
+                }
             }
         }
-        found.sort_unstable_by_key(|(order, ..)| *order);
+        found.sort_by_key(|(order, ..)| *order);
         found.into_iter().map(|(_, kind, epoch, seq, row)| (kind, epoch, seq, row)).collect()
     }
 
     /// Hands over every row that is held, in order, and acknowledges it.
     pub fn take_rows(&mut self, each: &mut dyn FnMut(LaneKind, u64, &Row<'_>)) {
-        if self.lanes.iter().all(|lane| lane.len() == 0) {
+        if self.lanes.iter().all(|lane| lane.parts.is_empty()) {
             return;
         }
         for (kind, _, seq, row) in self.rows_since(0) {
             each(kind, seq, &row);
         }
         for kind in LaneKind::ALL {
-            let lane = &self.lanes[kind as usize];
-            if let (Some(first), Some(last)) = (lane.entries().front(), lane.entries().back()) {
-                let (epoch, first, last) = (first.epoch, first.seq, last.seq);
-                self.ack(kind, epoch, first, last);
-            }
+            let past = self.lanes[kind as usize].next;
+            self.ack(kind, 0, past);
         }
         self.mark_committed();
-    }
-
-    /// Gives up rows until at most `bytes_left` are held. False when none could be.
-    pub fn shed(&mut self, bytes_left: usize) -> bool {
-        let before = self.bytes();
-        while self.bytes() > bytes_left && self.evict_one() {}
-        self.bytes() < before
-    }
-
-    /// Gives up the oldest row of the lowest lane that has one to give. False
-    /// when everything left is in flight, or a gap.
-    fn evict_one(&mut self) -> bool {
-        for kind in LaneKind::ALL.into_iter().rev() {
-            let lane = &self.lanes[kind as usize];
-            let candidate = lane.entries().iter().position(|entry| {
-                entry.progress == Progress::Queued && !matches!(row::read(lane.row(entry)), Ok(Row::Gap(_)))
-            });
-            // The newest row of all stays: it may be the one just made.
-            let Some(index) = candidate.filter(|index| index + 1 < lane.len()) else { continue };
-            let entry = lane.entries()[index];
-            // Whether a gap in front is under way is not known when this is done
-            // again after a restart.
-            let before = index.checked_sub(1).map(|before| lane.entries()[before].progress);
-            let apart = before.is_some_and(|progress| progress != Progress::Queued);
-            self.log_len += 1;
-            self.log.extend_from_slice(&[if apart { state::OP_EVICT_APART } else { state::OP_EVICT }, kind as u8]);
-            put_u64(&mut self.log, entry.epoch);
-            put_u64(&mut self.log, entry.seq);
-            self.evict(kind, index, apart);
-            return true;
-        }
-        false
-    }
-
-    /// Replaces a row by a gap, or widens the gap in front of it unless that has
-    /// to stand `apart`.
-    fn evict(&mut self, kind: LaneKind, index: usize, apart: bool) {
-        let lane = &mut self.lanes[kind as usize];
-        let entry = lane.entries()[index];
-        let time = row::read(lane.row(&entry)).map_or(crate::model::time::EventTime::MIN, |row| row.time());
-        let before = index.checked_sub(1).map(|before| (before, lane.entries()[before]));
-        let wider = before.and_then(|(before, gap)| match row::read(lane.row(&gap)) {
-            Ok(Row::Gap(row)) if gap.epoch == entry.epoch && !apart => Some((before, row)),
-            Ok(_) | Err(_) => None,
-        });
-        let gap = match wider {
-            Some((_, gap)) => GapRow {
-                first_seq: gap.first_seq,
-                records: gap.records + 1,
-                oldest: gap.oldest.min(time),
-                newest: gap.newest.max(time),
-            },
-            None => GapRow { first_seq: entry.seq, records: 1, oldest: time, newest: time },
-        };
-        self.scratch.clear();
-        row::write_gap(&mut self.scratch, &gap);
-        // Evictions happen in a push: the newest row is the cause of this one.
-        lane.replace(index, &self.scratch, self.next_order.saturating_sub(1));
-        if let Some((before, _)) = wider {
-            lane.remove(before);
-        }
-        self.ledger[kind as usize].evicted += 1;
     }
 }
 

@@ -3,177 +3,383 @@
 
 use std::collections::VecDeque;
 
-use super::lane::Progress;
-use super::row::{self, Row};
-use super::{LaneKind, Outbox, state};
+use super::gap::Gap;
+use super::part::{Body, Loaded, Part};
+use super::rate::{Bucket, Daily};
+use super::refused::Suspects;
+use super::row::{self, GapItems, GapReason, Row};
+use super::schedule::{Ready, Schedule};
+use super::{LaneKind, Outbox};
 use crate::engine::encode::Envelope;
-use crate::engine::step::{Batch, BatchId};
-use crate::engine::wire::put_u64;
-use crate::model::limits::{BATCH_BYTES_MAX, BATCH_PAYLOAD_BYTES_MAX, BATCH_RECORDS_MAX, UPLINK_WINDOW};
+use crate::engine::spec::UplinkPolicy;
+use crate::engine::step::{Batch, BatchId, UplinkTerms};
+use crate::model::limits::{BATCH_RECORDS_MAX, UPLINK_PAYLOAD_MIN};
+use crate::model::time::{Now, ProcTime, Span};
 
-/// Batches published and not acknowledged, oldest first.
-#[derive(Clone, Debug, Default)]
-pub(super) struct InFlight {
-    batches: VecDeque<Sent>,
+/// What is to be done for the uplink.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Publish this; it is in flight now.
+    Batch(Batch),
+    /// Read this block and hand it over ([`Outbox::take_block`]): its rows are next.
+    Block {
+        /// Its lane.
+        lane: LaneKind,
+        /// Its number.
+        number: u64,
+    },
+    /// Nothing, until something changes or [`Outbox::next_deadline`].
+    Nothing,
+}
+
+/// What is under way, and how fast more may follow.
+#[derive(Clone, Debug)]
+pub(super) struct Sending {
+    /// Published and not acknowledged, oldest first.
+    pub batches: VecDeque<Sent>,
     next_id: u64,
-    late_had_its_turn: bool,
+    schedule: Schedule,
+    messages: Option<Bucket>,
+    bytes: Option<Bucket>,
+    terms: UplinkTerms,
+    /// Something was refused for a reason that passes: nothing is sent until then.
+    pub hold_until: Option<ProcTime>,
+    pub hold: Span,
+    /// When what is held back now may go.
+    wake_at: Option<ProcTime>,
+    pub suspects: Suspects,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    id: BatchId,
-    kind: LaneKind,
-    epoch: u64,
-    first_seq: u64,
-    last_seq: u64,
+/// One batch under way.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub id: BatchId,
+    pub kind: LaneKind,
+    pub first: u64,
+    pub past: u64,
+    at: ProcTime,
+    /// The row, when it is a single one.
+    pub row: Option<Vec<u8>>,
 }
 
-/// The lanes that share one order: a device's results are in all of them.
-const ORDERED: [LaneKind; 3] = [LaneKind::Live, LaneKind::Update, LaneKind::Backlog];
-
-/// The first row of a lane that waits.
+/// Rows that can be sent as one batch.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
-    order: u64,
-    /// It may be published. A gap stands at its old place in the order, and may
-    /// not before the eviction is durable: after a crash the row is back.
-    durable: bool,
+struct Run {
+    index: usize,
+    first: u64,
+    past: u64,
+}
+
+impl Sending {
+    /// Nothing is under way.
+    pub(super) fn new(policy: &UplinkPolicy) -> Sending {
+        let terms = UplinkTerms { payload_max: policy.payload_max, window: policy.window };
+        Sending {
+            batches: VecDeque::new(),
+            next_id: 0,
+            schedule: Schedule::new(policy.backlog_share, policy.window),
+            messages: policy.messages_per_second.map(Bucket::new),
+            bytes: policy.bytes_per_second.map(Bucket::new),
+            terms,
+            hold_until: None,
+            hold: Span::ZERO,
+            wake_at: None,
+            suspects: Suspects::default(),
+        }
+    }
+
+    /// A batch under way overlaps the range.
+    pub(super) fn is_under_way(&self, kind: LaneKind, first: u64, past: u64) -> bool {
+        self.batches.iter().any(|sent| sent.kind == kind && sent.first < past && first < sent.past)
+    }
+
+    fn has_room(&self) -> bool {
+        let window = if self.suspects.is_careful() { 1 } else { self.terms.window };
+        self.batches.len() < window
+    }
+
+    fn end_of(&self, kind: LaneKind, position: u64) -> Option<u64> {
+        let mut batches = self.batches.iter().filter(|sent| sent.kind == kind);
+        batches.find(|sent| sent.first <= position && position < sent.past).map(|sent| sent.past)
+    }
+
+    fn next_begin(&self, kind: LaneKind, position: u64) -> Option<u64> {
+        let batches = self.batches.iter().filter(|sent| sent.kind == kind && sent.first >= position);
+        batches.map(|sent| sent.first).min()
+    }
+
+    /// Until when nothing at all may be sent.
+    fn closed_until(&mut self, now: ProcTime) -> Option<ProcTime> {
+        let hold = self.hold_until.filter(|at| *at > now);
+        let messages = self.messages.as_mut().and_then(|bucket| bucket.waits_until(now));
+        let bytes = self.bytes.as_mut().and_then(|bucket| bucket.waits_until(now));
+        [hold, messages, bytes].into_iter().flatten().max()
+    }
+
+    fn waited_in_flight(&self) -> usize {
+        self.batches.iter().filter(|sent| sent.kind.can_wait()).count()
+    }
 }
 
 impl Outbox {
-    /// The next batch to publish, marked as in flight. `None` when the window is
-    /// full or nothing durable waits.
-    pub fn next_batch(&mut self, envelope: Envelope<'_>) -> Option<Batch> {
-        if self.in_flight.batches.len() >= UPLINK_WINDOW {
-            return None;
-        }
-        let kind = self.next_lane()?;
-        let order_end = self.order_end(kind);
-        let durable = self.durable_order;
-        let lane = &mut self.lanes[kind as usize];
-        let first = lane.first_queued()?;
-        let epoch = lane.entries()[first].epoch;
-        let mut bytes = 0;
-        let run = lane.entries().iter().skip(first).take(BATCH_RECORDS_MAX).take_while(|entry| {
-            bytes += entry.len();
-            entry.progress == Progress::Queued
-                && entry.epoch == epoch
-                && entry.written < durable
-                && entry.order < order_end
-                && (bytes <= BATCH_BYTES_MAX || bytes == entry.len())
-        });
-        let mut count = run.count();
-        let payload = loop {
-            let rows = lane.entries().range(first..first + count).map(|entry| {
-                let row = row::read(lane.row(entry)).expect("rows are written by the outbox");
-                (entry.seq, row)
-            });
-            let payload = envelope.payload(epoch, kind, rows);
-            if count <= 1 || payload.len() <= BATCH_PAYLOAD_BYTES_MAX {
-                break payload;
+    /// What to publish next, marked as in flight. Call it again until there is nothing.
+    pub fn next(&mut self, now: Now, envelope: Envelope<'_>) -> Next {
+        loop {
+            self.sending.wake_at = None;
+            if !self.sending.has_room() {
+                return Next::Nothing;
             }
-            // How much longer than stored it becomes is known afterwards only.
-            count = (count * BATCH_PAYLOAD_BYTES_MAX / payload.len()).clamp(1, count - 1);
-        };
-        let past = first + count;
-        let (first_seq, last_seq) = (lane.entries()[first].seq, lane.entries()[past - 1].seq);
-        for index in first..past {
-            *lane.progress_mut(index) = Progress::InFlight;
+            if let Some(at) = self.sending.closed_until(now.proc) {
+                self.sending.wake_at = Some(at);
+                return Next::Nothing;
+            }
+            let runs = LaneKind::ALL.map(|kind| self.run(kind));
+            let ready = self.ready(now, &runs);
+            let Some(kind) = self.sending.schedule.choose(&ready) else { return Next::Nothing };
+            let Some(run) = runs[kind as usize] else { return Next::Nothing };
+            let lane = &self.lanes[kind as usize];
+            let part = &lane.parts[run.index];
+            if let Some(block) = part.block()
+                && lane.loaded.as_ref().is_none_or(|loaded| loaded.number != block.number)
+            {
+                return Next::Block { lane: kind, number: block.number };
+            }
+            let payload_max = self.policy.payload_max.min(self.sending.terms.payload_max);
+            let Some((payload, rows)) = encode(envelope, kind, part, lane.loaded.as_ref(), run, payload_max) else {
+                self.set_aside_large(now, kind, run);
+                continue;
+            };
+            let contested = (ready[1] || ready[2]) && (ready[3] || ready[4]);
+            return Next::Batch(self.send(now, envelope, kind, run, payload, rows, contested));
         }
-        let id = BatchId(self.in_flight.next_id);
-        self.in_flight.next_id += 1;
-        self.in_flight.batches.push_back(Sent { id, kind, epoch, first_seq, last_seq });
-        self.in_flight.late_had_its_turn = kind == LaneKind::Late;
-        let records = u32::try_from(count).expect("a batch is bounded");
-        Some(Batch {
-            records,
-            lane: kind,
-            encoding: envelope.encoding,
-            ..Batch::new(id, envelope.topic(kind), payload)
-        })
+    }
+
+    /// A block that [`Next::Block`] asked for; `None`: it cannot be read any more, and a gap
+    /// stands for it from the next commit on.
+    pub fn take_block(&mut self, kind: LaneKind, number: u64, bytes: Option<&[u8]>) {
+        let lane = &mut self.lanes[kind as usize];
+        let of_block = |part: &Part| part.block().is_some_and(|block| block.number == number);
+        let found = lane.parts.iter().find(|part| of_block(part));
+        lane.loaded = found.zip(bytes).and_then(|(part, bytes)| Loaded::read(part, bytes));
+        if lane.loaded.is_some() {
+            return;
+        }
+        self.lose(kind, number);
     }
 
     /// The cloud's broker has a batch: its rows are gone. An unknown id is one of
     /// a connection that was given up; its rows are being sent again.
-    pub fn handle_ack(&mut self, id: BatchId) {
-        let Some(at) = self.in_flight.batches.iter().position(|sent| sent.id == id) else { return };
-        let sent = self.in_flight.batches.remove(at).expect("just found");
-        self.ack(sent.kind, sent.epoch, sent.first_seq, sent.last_seq);
-        self.log_len += 1;
-        self.log.extend_from_slice(&[state::OP_ACK, sent.kind as u8]);
-        for number in [sent.epoch, sent.first_seq, sent.last_seq] {
-            put_u64(&mut self.log, number);
-        }
+    pub fn handle_ack(&mut self, now: Now, id: BatchId) {
+        let Some(sent) = self.take_sent(id) else { return };
+        self.ack(sent.kind, sent.first, sent.past);
+        self.sending.schedule.handle_acked(sent.kind, now.proc.since(sent.at));
+        self.sending.hold = Span::ZERO;
+        self.clear_suspect(sent.kind, sent.first);
+        self.log_spent();
+    }
+
+    /// What the connection allows.
+    pub fn handle_terms(&mut self, terms: UplinkTerms) {
+        self.sending.terms = UplinkTerms {
+            payload_max: terms.payload_max.max(UPLINK_PAYLOAD_MIN),
+            window: terms.window.clamp(1, self.policy.window),
+        };
+    }
+
+    /// The uplink is there.
+    pub fn handle_up(&mut self) {
+        self.sending.terms = UplinkTerms { payload_max: self.policy.payload_max, window: self.policy.window };
+        self.sending.suspects.handle_up();
     }
 
     /// The uplink is gone: what was in flight waits again, in its old place.
     pub fn handle_down(&mut self) {
-        self.in_flight.batches.clear();
+        self.sending.batches.clear();
+        self.sending.schedule.restart();
+        self.sending.wake_at = None;
         for lane in &mut self.lanes {
-            lane.requeue();
+            lane.cursor = lane.floor();
+            lane.drop_loaded();
         }
     }
 
     /// Batches in flight.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.batches.len()
+        self.sending.batches.len()
     }
 
-    /// Marks the rows of `kind` in the range as acknowledged.
-    pub(super) fn ack(&mut self, kind: LaneKind, epoch: u64, first_seq: u64, last_seq: u64) {
+    /// When something becomes due without an event: a rate allows more, a record is too old.
+    pub fn next_deadline(&self) -> Option<ProcTime> {
+        [self.sending.wake_at, self.expires_at()].into_iter().flatten().min()
+    }
+
+    pub(super) fn take_sent(&mut self, id: BatchId) -> Option<Sent> {
+        let at = self.sending.batches.iter().position(|sent| sent.id == id)?;
+        self.sending.batches.remove(at)
+    }
+
+    /// Marks rows as acknowledged, and writes it down.
+    pub(super) fn ack(&mut self, kind: LaneKind, first: u64, past: u64) {
+        self.log.ack(kind, first, past);
+        self.count_ack(kind, first, past);
+    }
+
+    pub(super) fn count_ack(&mut self, kind: LaneKind, first: u64, past: u64) {
         let lane = &mut self.lanes[kind as usize];
-        let first = lane.entries().partition_point(|entry| (entry.epoch, entry.seq) < (epoch, first_seq));
-        let past = lane.entries().partition_point(|entry| (entry.epoch, entry.seq) <= (epoch, last_seq));
-        for index in first..past {
-            let entry = lane.entries()[index];
-            if entry.progress != Progress::Acked {
-                let is_gap = matches!(row::read(lane.row(&entry)), Ok(Row::Gap(_)));
-                self.ledger[kind as usize].acked += u64::from(!is_gap);
-                *lane.progress_mut(index) = Progress::Acked;
-            }
-        }
-        lane.drop_acked();
+        self.ledger[kind as usize].acked += lane.ack(first, past);
+        lane.drop_loaded();
+        self.sending.suspects.forget_before(kind, self.lanes[kind as usize].floor());
     }
 
-    /// Alarms first; `late` in turns with the lanes that share one order.
-    fn next_lane(&mut self) -> Option<LaneKind> {
-        let mut waiting = [None; LaneKind::ALL.len()];
-        for kind in LaneKind::ALL {
-            waiting[kind as usize] = self.first_waiting(kind);
-        }
-        let durable = |kind: LaneKind| waiting[kind as usize].is_some_and(|first: Waiting| first.durable);
-        if durable(LaneKind::Alarm) {
-            return Some(LaneKind::Alarm);
-        }
-        let ordered = ORDERED
-            .into_iter()
-            .filter_map(|kind| Some((waiting[kind as usize]?.order, kind)))
-            .min()
-            .map(|(_, kind)| kind)
-            .filter(|kind| durable(*kind));
-        let late = Some(LaneKind::Late).filter(|kind| durable(*kind));
-        if self.in_flight.late_had_its_turn { ordered.or(late) } else { late.or(ordered) }
-    }
-
-    /// The first row that waits.
-    fn first_waiting(&mut self, kind: LaneKind) -> Option<Waiting> {
+    /// The first rows of a lane that wait and may be sent.
+    fn run(&mut self, kind: LaneKind) -> Option<Run> {
         let lane = &mut self.lanes[kind as usize];
-        let first = lane.first_queued()?;
-        let entry = lane.entries()[first];
-        Some(Waiting { order: entry.order, durable: entry.written < self.durable_order })
+        let (sending, suspects) = (&self.sending, &self.sending.suspects);
+        let mut first = lane.cursor;
+        while let Some(end) = lane.acked.end_of(first).or_else(|| sending.end_of(kind, first)) {
+            first = end;
+        }
+        lane.cursor = first;
+        while let Some(end) = suspects
+            .parked_end(kind, first)
+            .or_else(|| lane.acked.end_of(first))
+            .or_else(|| sending.end_of(kind, first))
+        {
+            first = end;
+        }
+        if first >= lane.durable {
+            return None;
+        }
+        let index = lane.index_of(first)?;
+        let part = &lane.parts[index];
+        if let Body::Gap(gap) = &part.body {
+            return gap.durable.then_some(Run { index, first: part.first, past: part.past() });
+        }
+        let ends = [
+            lane.acked.next_begin(first),
+            sending.next_begin(kind, first),
+            suspects.next_border(kind, first),
+            Some(first + BATCH_RECORDS_MAX as u64),
+        ];
+        let past = ends.into_iter().flatten().fold(part.past().min(lane.durable), u64::min);
+        Some(Run { index, first, past })
     }
 
-    /// Where a batch of `kind` has to end, so that the lanes which share one
-    /// order are not sent past each other.
-    fn order_end(&mut self, kind: LaneKind) -> u64 {
-        let mut end = self.durable_order;
-        if ORDERED.contains(&kind) {
-            for other in ORDERED.into_iter().filter(|other| *other != kind) {
-                if let Some(first) = self.first_waiting(other) {
-                    end = end.min(first.order);
-                }
+    /// Which lanes may send now.
+    fn ready(&mut self, now: Now, runs: &[Option<Run>; LaneKind::ALL.len()]) -> Ready {
+        let (any, waited) = match self.policy.bytes_per_day {
+            Some(budget) => self.daily.allows(now.wall, budget),
+            None => (true, true),
+        };
+        let has_room = self.sending.schedule.has_room(self.sending.waited_in_flight());
+        LaneKind::ALL.map(|kind| {
+            let in_budget = kind == LaneKind::Alarm || if kind.can_wait() { waited } else { any };
+            let waits = runs[kind as usize].is_some();
+            if waits && !in_budget {
+                self.sending.wake_at = Some(Daily::next_day(now));
             }
+            waits && in_budget && (!kind.can_wait() || has_room)
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what was found out about one batch, passed once")]
+    fn send(
+        &mut self,
+        now: Now,
+        envelope: Envelope<'_>,
+        kind: LaneKind,
+        run: Run,
+        payload: Vec<u8>,
+        rows: u64,
+        contested: bool,
+    ) -> Batch {
+        let lane = &self.lanes[kind as usize];
+        let part = &lane.parts[run.index];
+        let past = if part.gap().is_some() { run.past } else { run.first + rows };
+        let row = (rows == 1 && part.gap().is_none()).then(|| row_at(part, lane.loaded.as_ref(), run.first).to_vec());
+        let id = BatchId(self.sending.next_id);
+        self.sending.next_id += 1;
+        let made = part.opened;
+        self.sending.batches.push_back(Sent { id, kind, first: run.first, past, at: now.proc, row });
+        self.sending.schedule.handle_sent(kind, payload.len(), contested);
+        if let Some(bucket) = &mut self.sending.messages {
+            bucket.take(1);
         }
-        end
+        if let Some(bucket) = &mut self.sending.bytes {
+            bucket.take(payload.len());
+        }
+        self.daily.take(now.wall, payload.len());
+        let limit = self.spec.lanes[kind as usize].age_max;
+        let expiry = limit.map(|limit| {
+            let age = self.age.millis.saturating_sub(made);
+            Span::from_millis(limit.as_millis().saturating_sub(age)).max(Span::from_secs(1))
+        });
+        Batch {
+            records: u32::try_from(rows).expect("a batch is bounded"),
+            lane: kind,
+            encoding: envelope.encoding,
+            expiry,
+            ..Batch::new(id, envelope.topic(kind), payload)
+        }
+    }
+
+    /// A single record is larger than the uplink takes.
+    fn set_aside_large(&mut self, now: Now, kind: LaneKind, run: Run) {
+        let lane = &self.lanes[kind as usize];
+        let part = &lane.parts[run.index];
+        let row = row_at(part, lane.loaded.as_ref(), run.first).to_vec();
+        self.dead_letter(now, kind, run.first, row, GapReason::TooLarge);
+    }
+}
+
+/// The payload of as many rows of the run as fit, and how many those are. `None`: not
+/// even the first one does.
+fn encode(
+    envelope: Envelope<'_>,
+    kind: LaneKind,
+    part: &Part,
+    loaded: Option<&Loaded>,
+    run: Run,
+    payload_max: usize,
+) -> Option<(Vec<u8>, u64)> {
+    if let Some(gap) = part.gap() {
+        return encode_gap(envelope, kind, part, gap, payload_max).map(|payload| (payload, 1));
+    }
+    let mut count = usize::try_from(run.past - run.first).expect("a batch is bounded");
+    loop {
+        let rows = (0..count).map(|place| {
+            let position = run.first + place as u64;
+            (part.seq(position), read_row(part, loaded, position))
+        });
+        let payload = envelope.payload(part.epoch, kind, rows);
+        if payload.len() <= payload_max {
+            return Some((payload, count as u64));
+        }
+        if count == 1 {
+            return None;
+        }
+        // How much longer than stored it becomes is known afterwards only.
+        count = (count * payload_max / payload.len()).clamp(1, count - 1);
+    }
+}
+
+/// Without its items where they do not fit: then it is short.
+fn encode_gap(envelope: Envelope<'_>, kind: LaneKind, part: &Part, gap: &Gap, payload_max: usize) -> Option<Vec<u8>> {
+    let Ok(Row::Gap(row, items)) = row::read(gap.row()) else { return None };
+    let seq = part.seq(part.past() - 1);
+    let payload = |items| envelope.payload(part.epoch, kind, core::iter::once((seq, Row::Gap(row, items))));
+    Some(payload(items)).filter(|payload| payload.len() <= payload_max).or_else(|| Some(payload(GapItems::NONE)))
+}
+
+fn read_row<'a>(part: &'a Part, loaded: Option<&'a Loaded>, position: u64) -> Row<'a> {
+    row::read(row_at(part, loaded, position)).expect("rows are written by the outbox, and checked when read back")
+}
+
+fn row_at<'a>(part: &'a Part, loaded: Option<&'a Loaded>, position: u64) -> &'a [u8] {
+    match (&part.body, loaded) {
+        (Body::Rows(rows), _) => rows.get(usize::try_from(position - part.first).expect("rows in memory")),
+        (Body::Gap(gap), _) => gap.row(),
+        (Body::Block(_), Some(loaded)) => loaded.get(part, position),
+        (Body::Block(_), None) => unreachable!("a block is loaded before it is sent"),
     }
 }

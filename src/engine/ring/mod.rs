@@ -28,6 +28,7 @@ use std::borrow::Cow;
 use part::{Header, PAYLOAD_BYTES_MAX};
 use slots::{Set, SlotError, SlotKind, Slots};
 
+use crate::engine::chain::Chain;
 use crate::engine::store::{Loaded, Store, StoreError, WriteState};
 use crate::model::limits::{self, PAGE_SLOTS_MAX};
 
@@ -255,6 +256,33 @@ impl<S: Slots> Store for Ring<S> {
 
     fn bytes_written(&self) -> u64 {
         self.bytes_written
+    }
+}
+
+/// A medium that has both keeps the blocks beside the ring.
+impl<S: Slots + Chain> Chain for Ring<S> {
+    fn append_block(&mut self, lane: u8, number: u64, block: &[u8]) -> Result<u64, StoreError> {
+        self.slots.append_block(lane, number, block)
+    }
+
+    fn sync_blocks(&mut self) -> Result<(), StoreError> {
+        self.slots.sync_blocks()
+    }
+
+    fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        self.slots.read_block(lane, number, into)
+    }
+
+    fn free_blocks(&mut self, lane: u8, first: u64) -> Result<(), StoreError> {
+        self.slots.free_blocks(lane, first)
+    }
+
+    fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
+        self.slots.find_blocks(lane)
+    }
+
+    fn chain_bytes(&self) -> u64 {
+        self.slots.chain_bytes()
     }
 }
 

@@ -3,13 +3,14 @@
 
 mod dedup;
 mod join;
+mod outbox;
 mod records;
 mod source;
 mod watermark;
 mod window;
 
 use crate::model::ids::Name;
-use crate::model::limits::{DEVICES_DEFAULT, OUTBOX_BYTES};
+use crate::model::limits::DEVICES_DEFAULT;
 use crate::model::time::{EventTime, Span};
 use crate::model::topic::{DeviceTemplate, TopicPattern};
 
@@ -17,6 +18,7 @@ use super::encode::Encoding;
 
 pub use dedup::{DedupBy, DedupSpec};
 pub use join::{JoinKind, JoinSpec, WindowRef};
+pub use outbox::{LaneSpec, OutboxSpec, UplinkPolicy};
 pub use records::Records;
 pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
@@ -31,15 +33,18 @@ pub struct PipelineSpec {
     pub topic_prefix: String,
     /// How batches are written.
     pub encoding: Encoding,
-    /// Bytes that the outbox may hold. Full: the oldest records of the lowest
-    /// lane make room and are counted as evicted.
-    pub outbox_bytes_max: usize,
+    /// What the outbox may hold.
+    pub outbox: OutboxSpec,
+    /// How it is emptied.
+    pub uplink: UplinkPolicy,
     /// The streams, in the order of the configuration.
     pub streams: Vec<StreamSpec>,
     /// What is joined across them; at most `limits::JOINS_MAX`.
     pub joins: Vec<JoinSpec>,
     /// When to commit and to snapshot.
     pub commit: CommitSpec,
+    /// Results go to the devices' own broker as well.
+    pub local: bool,
 }
 
 /// When the driver commits.
@@ -108,9 +113,11 @@ impl PipelineSpec {
             gateway,
             topic_prefix: "tidegate".to_owned(),
             encoding: Encoding::Json,
-            outbox_bytes_max: *OUTBOX_BYTES.end(),
+            outbox: OutboxSpec::default(),
+            uplink: UplinkPolicy::default(),
             streams,
             joins: Vec::new(),
+            local: false,
             commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120), budget: None },
         }
     }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tidegate::engine::Engine;
+use tidegate::engine::outbox::Next;
 use tidegate::engine::spec::PipelineSpec;
 use tidegate::engine::step::Event;
 use tidegate::model::record::Record;
@@ -106,7 +107,7 @@ impl Load {
         let step = self.engine.step(now, std::mem::take(&mut self.page));
         self.page = step.writes;
         self.engine.mark_committed(Some(now));
-        while let Some(batch) = self.engine.next_batch() {
+        while let Next::Batch(batch) = self.engine.next_for_uplink(now) {
             self.engine.handle(now, Event::UplinkAcked(batch.id));
         }
     }

@@ -2,17 +2,18 @@
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, OnIdle, PipelineSpec, Strategy, StreamSpec, WatermarkSpec, WindowKind, WindowSpec,
+    FieldsSpec, FormatSpec, OnIdle, OutboxSpec, PipelineSpec, Strategy, StreamSpec, WatermarkSpec, WindowKind,
+    WindowSpec,
 };
 use tidegate::model::ids::Name;
-use tidegate::model::limits::{DEVICES_MAX, OUTBOX_BYTES};
+use tidegate::model::limits::DEVICES_MAX;
 use tidegate::model::time::Span;
 use tidegate::model::topic::{DeviceTemplate, TopicPattern};
 
 /// As [`tumbling`], with a bound that keeps three windows of a device open.
 pub(crate) fn three_open() -> PipelineSpec {
     let mut pipeline = tumbling();
-    pipeline.outbox_bytes_max = *OUTBOX_BYTES.end();
+    pipeline.outbox = OutboxSpec::default();
     pipeline.streams[0].watermark.strategy = Strategy::Bounded { disorder: Span::from_secs(20) };
     pipeline
 }
@@ -51,5 +52,5 @@ fn with(kind: WindowKind, aggregates: Aggregates) -> PipelineSpec {
         devices_max: DEVICES_MAX,
         ..StreamSpec::new(name("bench"), topic, device)
     };
-    PipelineSpec { outbox_bytes_max: 64 << 20, ..PipelineSpec::new(name("gw"), vec![stream]) }
+    PipelineSpec { outbox: OutboxSpec::of(64 << 20), ..PipelineSpec::new(name("gw"), vec![stream]) }
 }

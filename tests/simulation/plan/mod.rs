@@ -5,7 +5,9 @@ mod stream;
 mod window;
 
 use tidegate::engine::encode::Encoding;
-use tidegate::engine::spec::{CommitSpec, LateUpdates, PipelineSpec, Records, Scope, Strategy, StreamSpec, WindowSpec};
+use tidegate::engine::spec::{
+    CommitSpec, LateUpdates, OutboxSpec, PipelineSpec, Records, Scope, Strategy, StreamSpec, UplinkPolicy, WindowSpec,
+};
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
 use tidegate::model::time::Span;
@@ -96,10 +98,13 @@ impl Plan {
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
             encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },
-            outbox_bytes_max: if rng.chance(4) {
-                as_len(pick(&mut rng, &[400, 900, 2_000, 5_000, 9_000]))
-            } else {
-                1 << 30
+            outbox: outbox(&mut rng),
+            uplink: UplinkPolicy {
+                messages_per_second: rng.chance(4).then(|| pick(&mut rng, &[100, 1_000])),
+                bytes_per_second: rng.chance(6).then_some(1 << 20),
+                backlog_share: *[1, 20, 50, 99].get(as_len(rng.below(4))).expect("one of four"),
+                window: as_len(pick(&mut rng, &[1, 3, 32, 32])),
+                ..UplinkPolicy::default()
             },
             streams: (0..streams).map(|line| stream::stream(&mut rng, line, idle_allowed)).collect(),
             joins: Vec::new(),
@@ -108,6 +113,7 @@ impl Plan {
                 snapshot_interval: Span::from_millis(pick(&mut rng, &[150, 2_000, 60_000])),
                 budget: None,
             },
+            local: seed.is_multiple_of(4),
         };
         spec.joins = stream::joins(seed, &mut spec.streams);
         let by_clock = |stream: &StreamSpec| matches!(stream.watermark.strategy, Strategy::Processing { .. });
@@ -155,7 +161,7 @@ impl Plan {
 
     /// Evictions may happen.
     pub(crate) fn small_outbox(&self) -> bool {
-        self.spec.outbox_bytes_max < 1 << 20
+        self.spec.outbox.bytes_max < 1 << 20
     }
 
     /// Time alone changes nothing that is persisted: a deadline is what was left of it at
@@ -203,4 +209,20 @@ pub(crate) fn line_of(stream: &str) -> usize {
 
 fn name(text: &str) -> Name {
     Name::new(text).expect("a valid name")
+}
+
+/// Three in four keep everything; of those, most move rows to the chain all the time.
+fn outbox(rng: &mut Rng) -> OutboxSpec {
+    let memory_max = as_len(pick(rng, &[2_000, 20_000, 1 << 30]));
+    if !rng.chance(4) {
+        return OutboxSpec { bytes_max: 1 << 30, memory_max, ..OutboxSpec::of(0) };
+    }
+    let bytes_max = as_len(pick(rng, &[400, 900, 2_000, 5_000, 9_000, 30_000]));
+    let mut spec =
+        OutboxSpec { bytes_max: bytes_max as u64, memory_max: memory_max.min(bytes_max), ..OutboxSpec::of(0) };
+    for lane in &mut spec.lanes[1..] {
+        lane.age_max = rng.chance(8).then(|| Span::from_secs(pick(rng, &[10, 60])));
+        lane.bytes_max = rng.chance(8).then(|| pick(rng, &[300, 3_000]));
+    }
+    spec
 }

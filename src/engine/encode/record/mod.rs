@@ -63,7 +63,7 @@ impl Serialize for RecordView<'_> {
             Row::Pane(row, values) if row.pane == PaneKind::Delta => self.delta(row, *values).serialize(serializer),
             Row::Pane(row, values) => self.pane(row, *values).serialize(serializer),
             Row::Late(row, values) => self.late(row, *values).serialize(serializer),
-            Row::Gap(row) => self.gap(*row).serialize(serializer),
+            Row::Gap(row, items) => self.gap(*row, *items).serialize(serializer),
             Row::Alarm(row) => self.alarm(*row).serialize(serializer),
             Row::Join(row, sides) => JoinView::new(self.gateway, self.seq, row, *sides).serialize(serializer),
             Row::Pair(row) => PairView::new(self.gateway, self.seq, row).serialize(serializer),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Id, RecordView};
-use crate::engine::outbox::row::{AlarmRow, GapRow};
+use crate::engine::outbox::row::{AlarmRow, GapItems, GapRow};
 
 #[derive(Serialize)]
 pub(super) struct GapView<'a> {
@@ -15,6 +15,16 @@ pub(super) struct GapView<'a> {
     start_ms: i64,
     end_ms: i64,
     reason: &'static str,
+    lost: Vec<LostView<'a>>,
+}
+
+#[derive(Serialize)]
+struct LostView<'a> {
+    stream: &'a str,
+    key: &'a str,
+    count: u64,
+    start_ms: i64,
+    end_ms: i64,
 }
 
 #[derive(Serialize)]
@@ -28,7 +38,14 @@ pub(super) struct AlarmView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    pub(super) fn gap(&self, row: GapRow) -> GapView<'a> {
+    pub(super) fn gap(&self, row: GapRow, items: GapItems<'a>) -> GapView<'a> {
+        let lost = items.iter().map(|item| LostView {
+            stream: item.stream,
+            key: item.key,
+            count: item.records,
+            start_ms: item.oldest.as_millis(),
+            end_ms: item.newest.as_millis(),
+        });
         GapView {
             kind: "gap",
             id: self.id(["gap", "", ""], row.oldest),
@@ -37,7 +54,8 @@ impl<'a> RecordView<'a> {
             count: row.records,
             start_ms: row.oldest.as_millis(),
             end_ms: row.newest.as_millis(),
-            reason: "evicted",
+            reason: row.reason.as_str(),
+            lost: lost.collect(),
         }
     }
 

@@ -7,7 +7,8 @@
 //!       0, or 1 and n × n accumulators
 //! late: 1 | stream | window | key | event | received | reason | flags | lag |
 //!       fields n, (name, f64) | states n, (name, text)
-//! gap:  2 | first seq | records | oldest ms | newest ms
+//! gap:  2 | reason | first seq | records | oldest ms | newest ms |
+//!       items n, (stream, key, records, oldest ms, newest ms)
 //! alarm:3 | at | code | text
 //! join: 4 | join | key | start | size | join pane | flags | revision | watermark? | sides n,
 //!       (stream, 0 | 1 pane row)
@@ -30,7 +31,7 @@ use crate::model::time::{ClockQuality, EventTime, WallTime};
 
 pub use join::{JoinPane, JoinRow, JoinSides, PairRow, write_join, write_pair};
 pub use late::{LateReason, LateRow, RawValue, RawValues, check_values, write_late, write_values};
-pub use notice::{AlarmRow, GapRow, write_alarm, write_gap};
+pub use notice::{AlarmRow, GapItem, GapItems, GapReason, GapRow, write_alarm, write_gap};
 pub use pane::{PaneKind, PaneRow, PaneValues, write_accumulators, write_pane};
 pub(in crate::engine) use record::mark_early;
 pub use record::{RecordRow, write_record};
@@ -44,7 +45,7 @@ pub enum Row<'a> {
     /// See [`LateRow`].
     Late(LateRow<'a>, RawValues<'a>),
     /// See [`GapRow`].
-    Gap(GapRow),
+    Gap(GapRow, GapItems<'a>),
     /// See [`AlarmRow`].
     Alarm(AlarmRow<'a>),
     /// See [`JoinRow`].
@@ -79,12 +80,7 @@ pub fn read(bytes: &[u8]) -> Result<Row<'_>, Damaged> {
     let row = match reader.u8()? {
         TAG_PANE => pane::read_pane(&mut reader)?,
         TAG_LATE => late::read_late(&mut reader)?,
-        TAG_GAP => Row::Gap(GapRow {
-            first_seq: reader.u64()?,
-            records: reader.u64()?,
-            oldest: EventTime::from_millis(reader.i64()?),
-            newest: EventTime::from_millis(reader.i64()?),
-        }),
+        TAG_GAP => notice::read_gap(&mut reader)?,
         TAG_ALARM => {
             Row::Alarm(AlarmRow { at: WallTime::from_millis(reader.i64()?), code: reader.str()?, text: reader.str()? })
         }
@@ -102,11 +98,26 @@ impl Row<'_> {
         match self {
             Row::Pane(row, _) => row.start,
             Row::Late(row, _) => row.event,
-            Row::Gap(row) => row.oldest,
+            Row::Gap(row, _) => row.oldest,
             Row::Alarm(row) => row.at.as_event_time(),
             Row::Join(row, _) => row.start,
             Row::Pair(row) => row.event(),
             Row::Record(row, _) => row.event,
+        }
+    }
+}
+
+impl<'a> Row<'a> {
+    /// Whom the row is about: stream, or join, and device, or key. Empty for rows about
+    /// the agent.
+    pub fn subject(&self) -> (&'a str, &'a str) {
+        match self {
+            Row::Pane(row, _) => (row.stream, row.key),
+            Row::Late(row, _) => (row.stream, row.key),
+            Row::Join(row, _) => (row.join, row.key),
+            Row::Pair(row) => (row.join, row.key),
+            Row::Record(row, _) => (row.stream, row.key),
+            Row::Gap(..) | Row::Alarm(_) => ("", ""),
         }
     }
 }

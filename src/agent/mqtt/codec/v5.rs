@@ -1,0 +1,162 @@
+//! MQTT 5, as far as a client needs it that publishes and does not subscribe.
+//!
+//! The heads of what a broker sends are read here, because the codec refuses reason codes
+//! that it has no name for; their properties are read by the codec.
+
+use bytes::{Buf, Bytes, BytesMut};
+use rumqttc::v5::mqttbytes::v5::{
+    ConnAckProperties, Connect, ConnectProperties, Disconnect, DisconnectProperties, DisconnectReasonCode, LastWill,
+    Login, Packet, PingReq, PubAckProperties, Publish, PublishProperties,
+};
+use rumqttc::v5::mqttbytes::{Error, QoS};
+
+use crate::agent::mqtt::packet::{ConnAck, FromBroker, Greeting, Outgoing, Properties, Terms, ToBroker};
+use crate::agent::mqtt::reason::Reason;
+use crate::model::limits::PACKET_BYTES_MAX;
+
+use super::{CodecError, Frame};
+
+const CONNACK: u8 = 2;
+const PUBACK: u8 = 4;
+const PINGRESP: u8 = 13;
+const DISCONNECT: u8 = 14;
+const AUTH: u8 = 15;
+
+pub(super) fn decode(frame: Frame) -> Result<FromBroker, CodecError> {
+    match frame.kind() {
+        CONNACK => connack(frame.into_body()),
+        PUBACK => puback(frame.into_body()),
+        PINGRESP => Ok(FromBroker::PingResp),
+        DISCONNECT => disconnect(frame.into_body()),
+        AUTH => Err(CodecError::Auth),
+        kind @ (1 | 3 | 5..=12) => Ok(FromBroker::Other(kind)),
+        kind => Err(CodecError::Malformed(format!("no packet has type {kind}"))),
+    }
+}
+
+fn connack(mut body: Bytes) -> Result<FromBroker, CodecError> {
+    let (flags, code) = (byte(&mut body)?, byte(&mut body)?);
+    // A broker that knows 3.1.1 alone says no in its own form, without properties.
+    if body.is_empty() {
+        let (resumed, reason) = (false, Reason::of_connack(code));
+        return Ok(FromBroker::ConnAck(ConnAck { resumed, reason, terms: Terms::default() }));
+    }
+    let properties = ConnAckProperties::read(&mut body).map_err(unreadable)?;
+    let text = properties.as_ref().and_then(|properties| properties.reason_string.as_deref());
+    let reason = Reason::new(code, text);
+    let terms = properties.as_ref().map(terms).transpose()?.unwrap_or_default();
+    Ok(FromBroker::ConnAck(ConnAck { resumed: flags & 1 == 1, reason, terms }))
+}
+
+fn terms(properties: &ConnAckProperties) -> Result<Terms, CodecError> {
+    if properties.receive_max == Some(0) || properties.max_packet_size == Some(0) {
+        return Err(CodecError::Malformed("a limit of 0 in CONNACK".into()));
+    }
+    Ok(Terms {
+        receive_max: properties.receive_max,
+        packet_max: properties.max_packet_size,
+        no_retain: properties.retain_available == Some(0),
+        no_qos1: properties.max_qos == Some(0),
+        keep_alive_secs: properties.server_keep_alive,
+    })
+}
+
+fn puback(mut body: Bytes) -> Result<FromBroker, CodecError> {
+    if body.len() < 2 {
+        return Err(short());
+    }
+    let packet = body.get_u16();
+    if body.is_empty() {
+        return Ok(FromBroker::PubAck { packet, reason: Reason::default() });
+    }
+    let code = byte(&mut body)?;
+    let properties = if body.is_empty() { None } else { PubAckProperties::read(&mut body).map_err(unreadable)? };
+    let text = properties.and_then(|properties| properties.reason_string);
+    Ok(FromBroker::PubAck { packet, reason: Reason::new(code, text.as_deref()) })
+}
+
+fn disconnect(mut body: Bytes) -> Result<FromBroker, CodecError> {
+    if body.is_empty() {
+        return Ok(FromBroker::Disconnect(Reason::default()));
+    }
+    let code = byte(&mut body)?;
+    let properties =
+        if body.is_empty() { None } else { DisconnectProperties::extract(&mut body).map_err(unreadable)? };
+    let text = properties.and_then(|properties| properties.reason_string);
+    Ok(FromBroker::Disconnect(Reason::new(code, text.as_deref())))
+}
+
+fn byte(body: &mut Bytes) -> Result<u8, CodecError> {
+    if body.is_empty() { Err(short()) } else { Ok(body.get_u8()) }
+}
+
+fn short() -> CodecError {
+    CodecError::Malformed("a packet is shorter than it says".into())
+}
+
+/// It is whole: what the codec calls incomplete is malformed.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+fn unreadable(error: Error) -> CodecError {
+    if matches!(error, Error::InsufficientBytes(_)) { short() } else { CodecError::Malformed(error.to_string()) }
+}
+
+pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecError> {
+    let packet = match packet {
+        ToBroker::Publish(outgoing) => Packet::Publish(publish(outgoing)),
+        ToBroker::PingReq => Packet::PingReq(PingReq),
+        ToBroker::Disconnect => Packet::Disconnect(Disconnect::new(DisconnectReasonCode::NormalDisconnection)),
+        ToBroker::PubAck(_) | ToBroker::PubRec(_) | ToBroker::PubComp(_) | ToBroker::Subscribe { .. } => {
+            unreachable!("only a connection to the device broker subscribes, and it speaks 3.1.1")
+        }
+    };
+    write(&packet, out)
+}
+
+fn publish(outgoing: Outgoing) -> Publish {
+    let qos = if outgoing.packet.is_some() { QoS::AtLeastOnce } else { QoS::AtMostOnce };
+    Publish {
+        dup: false,
+        qos,
+        retain: outgoing.retain,
+        topic: Bytes::from(outgoing.topic),
+        pkid: outgoing.packet.unwrap_or(0),
+        payload: outgoing.payload,
+        properties: Some(properties(outgoing.properties)),
+    }
+}
+
+fn properties(properties: Properties) -> PublishProperties {
+    PublishProperties {
+        message_expiry_interval: properties.expiry_secs,
+        user_properties: properties.user.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+        content_type: properties.content_type.map(str::to_owned),
+        ..PublishProperties::default()
+    }
+}
+
+pub(super) fn connect(greeting: Greeting, out: &mut BytesMut) -> Result<(), CodecError> {
+    let limit = u32::try_from(PACKET_BYTES_MAX).expect("8 MiB fits 32 bits");
+    let properties = ConnectProperties {
+        // The session ends with the connection; the outbox is what remembers.
+        session_expiry_interval: Some(0),
+        max_packet_size: Some(limit),
+        ..ConnectProperties::new()
+    };
+    let connect = Connect {
+        keep_alive: greeting.keep_alive_secs,
+        client_id: greeting.client_id,
+        clean_start: greeting.clean,
+        properties: Some(properties),
+    };
+    let will = greeting.will.map(|will| LastWill::new(will.topic, will.payload, QoS::AtLeastOnce, will.retain, None));
+    let login = greeting.login.map(|(username, password)| Login { username, password });
+    write(&Packet::Connect(connect, will, login), out)
+}
+
+fn write(packet: &Packet, out: &mut BytesMut) -> Result<(), CodecError> {
+    let size = packet.size();
+    if size > PACKET_BYTES_MAX {
+        return Err(CodecError::TooLarge(size));
+    }
+    packet.write(out, None).map(|_bytes| ()).map_err(|error| CodecError::Malformed(error.to_string()))
+}

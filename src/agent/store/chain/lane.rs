@@ -1,0 +1,227 @@
+//! The databases of one lane, in order of their first block. PURE bookkeeping but for
+//! the directories: what is in a database is `index.rs`, how it is written `writer.rs`.
+//!
+//! A database holds the blocks from the number in its name up to before the next
+//! one's. Where numbers come again after a crash, a new database begins with the
+//! first of them: nothing is ever overwritten, and older copies behind it are out of
+//! reach.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::super::files;
+use super::index::Index;
+use super::writer::Writer;
+
+/// The name that sled gives to its data file.
+const DATA: &str = "db";
+/// Ends the name of a directory that is being removed.
+const FREED: &str = ".freed";
+/// What a database takes beside its data file: settings, page table, directories.
+pub(super) const BESIDE_BYTES: u64 = 24 * 1024;
+
+/// One lane's chain.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) number: u8,
+    dir: PathBuf,
+    pub(super) links: BTreeMap<u64, Link>,
+    /// Of the last link.
+    pub(super) writer: Option<Writer>,
+    /// The index of one link, in most cases the first.
+    index: Option<(u64, Index)>,
+    /// Directories were renamed and are still there.
+    litter: bool,
+}
+
+/// One database.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Link {
+    /// Bytes on the medium.
+    pub(super) bytes: u64,
+    /// The highest number in it, once that is known.
+    pub(super) last: Option<u64>,
+}
+
+impl Lane {
+    /// Lists the databases in `dir`, and removes what an interrupted removal left.
+    /// Opens none of them.
+    pub(super) fn list(dir: &Path, number: u8) -> io::Result<Lane> {
+        let mut links = BTreeMap::new();
+        let mut litter = false;
+        match fs::read_dir(dir) {
+            Ok(entries) => {
+                for entry in entries {
+                    let entry = entry?;
+                    let name = entry.file_name();
+                    let first = name.to_str().and_then(first_of);
+                    match first {
+                        Some(first) if entry.path().is_dir() => {
+                            links.insert(first, Link { bytes: bytes_of(&entry.path()), last: None });
+                        }
+                        _ => litter = true,
+                    }
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mut lane = Lane { number, dir: dir.to_owned(), links, writer: None, index: None, litter };
+        lane.sweep();
+        Ok(lane)
+    }
+
+    /// Where the database that begins with `first` is.
+    pub(super) fn place(&self, first: u64) -> PathBuf {
+        self.dir.join(format!("{first:016x}"))
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The database that would have `number`.
+    pub(super) fn link_of(&self, number: u64) -> Option<u64> {
+        self.links.range(..=number).next_back().map(|(first, _)| *first)
+    }
+
+    /// The index of a database. `written`: the one in memory may be older than the file.
+    pub(super) fn index(&mut self, first: u64, written: bool) -> io::Result<&Index> {
+        let known = self.index.as_ref().is_some_and(|(of, _)| *of == first) && !written;
+        if !known {
+            self.index = None;
+            let index = Index::read(&self.place(first).join(DATA), self.number)?;
+            if let Some(link) = self.links.get_mut(&first) {
+                link.last = link.last.max(index.last());
+            }
+            self.index = Some((first, index));
+        }
+        Ok(&self.index.as_ref().expect("read above").1)
+    }
+
+    /// True when the index in memory is of this database.
+    pub(super) fn has_index(&self, first: u64) -> bool {
+        self.index.as_ref().is_some_and(|(of, _)| *of == first)
+    }
+
+    /// Has the next reading look at the medium again.
+    pub(super) fn forget_index(&mut self) {
+        self.index = None;
+    }
+
+    /// Forgets a database that somebody else moved away.
+    pub(super) fn forget(&mut self, first: u64) {
+        self.links.remove(&first);
+        self.index.take_if(|(of, _)| *of == first);
+    }
+
+    /// Removes a database: after a power cut it is there, or is recognised as removed.
+    pub(super) fn remove(&mut self, first: u64) -> io::Result<()> {
+        let place = self.place(first);
+        if self.links.last_key_value().is_some_and(|(last, _)| *last == first) {
+            self.writer = None;
+        }
+        match self.set_aside(&place, first) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result?,
+        }
+        self.forget(first);
+        self.sweep();
+        Ok(())
+    }
+
+    fn set_aside(&mut self, place: &Path, first: u64) -> io::Result<()> {
+        let mut copies = 0;
+        let aside = loop {
+            let aside = self.dir.join(format!("{first:016x}.{copies}{FREED}"));
+            if !aside.exists() {
+                break aside;
+            }
+            copies += 1;
+        };
+        fs::rename(place, aside)?;
+        self.litter = true;
+        files::sync_dir(&self.dir)
+    }
+
+    /// Removes a directory in the way of a new database.
+    pub(super) fn make_way(&mut self, first: u64) -> io::Result<()> {
+        let place = self.place(first);
+        if fs::symlink_metadata(&place).is_ok() { self.set_aside(&place, first) } else { Ok(()) }
+    }
+
+    /// Deletes what is no database of ours; what cannot be deleted is tried again.
+    pub(super) fn sweep(&mut self) {
+        if !self.litter {
+            return;
+        }
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        self.litter = false;
+        for entry in entries.flatten() {
+            let is_ours = entry.path().is_dir() && entry.file_name().to_str().and_then(first_of).is_some();
+            if !is_ours && files::make_way(&entry.path()).and_then(|()| remove_file(&entry.path())).is_err() {
+                self.litter = true;
+            }
+        }
+    }
+
+    /// What its databases take on the medium.
+    pub(super) fn bytes(&self) -> u64 {
+        self.links.values().map(|link| link.bytes).sum()
+    }
+
+    /// Asks the medium what a database takes.
+    pub(super) fn measure(&mut self, first: u64) {
+        let bytes = bytes_of(&self.place(first));
+        if let Some(link) = self.links.get_mut(&first) {
+            link.bytes = bytes;
+        }
+    }
+}
+
+/// [`files::make_way`] leaves a file where it is.
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn bytes_of(link: &Path) -> u64 {
+    fs::metadata(link.join(DATA)).map_or(0, |data| data.blocks() * 512) + BESIDE_BYTES
+}
+
+/// The number in the name of a database.
+fn first_of(name: &str) -> Option<u64> {
+    let first = u64::from_str_radix(name, 16).ok()?;
+    (format!("{first:016x}") == name).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_we_give_are_databases() {
+        assert_eq!(first_of("00000000000000ff"), Some(255));
+        for name in ["ff", "00000000000000FF", "+0000000000000ff", "00000000000000ff.0.freed", "", "lost+found"] {
+            assert_eq!(first_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_an_interrupted_removal_left_is_gone_after_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["0000000000000001.0.freed", "0000000000000002"] {
+            fs::create_dir_all(dir.path().join(name).join("blobs")).unwrap();
+        }
+        fs::write(dir.path().join("stray"), "x").unwrap();
+        let lane = Lane::list(dir.path(), 3).unwrap();
+        assert_eq!(lane.links.keys().collect::<Vec<_>>(), [&2]);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(lane.links.values().all(|link| link.last.is_none()), "none was opened");
+    }
+}

@@ -1,0 +1,177 @@
+//! The outbox and its chain: older rows to the disk and back, room for new ones, space
+//! that is free again.
+//!
+//! ```text
+//! before a commit   evict what is beyond a bound (a block is read once more, to say what it was)
+//!                   append blocks ▶ sync them ▶ the page that names them
+//! after it          free the blocks that nothing names any more
+//! for the uplink    read the block whose rows are next
+//! ```
+
+use crate::model::time::{Now, ProcTime};
+
+use super::super::chain::Chain;
+use super::super::outbox::{LaneKind, Next, Spill};
+use super::super::step::Effect;
+use super::super::store::{Store, StoreError};
+use super::{Driver, Failure};
+
+/// What the driver remembers of the chain.
+#[derive(Debug, Default)]
+pub(super) struct ChainState {
+    /// Why it takes or gives nothing; null: it does.
+    failure: Option<Failure>,
+    /// When it is tried again.
+    retry_at: Option<ProcTime>,
+    /// Blocks before these are free.
+    freed: [u64; LaneKind::ALL.len()],
+    block: Vec<u8>,
+}
+
+impl ChainState {
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_ref().map(|failure| failure.reason.as_str())
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<ProcTime> {
+        self.retry_at
+    }
+
+    fn is_waiting(&self, now: ProcTime) -> bool {
+        self.retry_at.is_some_and(|at| at > now)
+    }
+}
+
+impl<S: Store + Chain> Driver<S> {
+    /// Gives up what is beyond the bounds and moves what memory need not hold to the
+    /// chain. What that changes waits for the next commit.
+    pub(super) fn make_room(&mut self, now: Now, all: bool) {
+        self.engine.outbox_mut().set_now(now);
+        if self.chain.retry_at.is_some_and(|at| at <= now.proc) {
+            self.chain.retry_at = None;
+            self.engine.outbox_mut().set_chain_refuses(false);
+        }
+        self.evict(now);
+        let spills = self.engine.outbox().spills(all);
+        if let Err(error) = self.spill(now, &spills) {
+            self.note_chain_failure(now, &error);
+            // Room for the rows of the present comes from the oldest.
+            self.evict(now);
+        }
+    }
+
+    fn evict(&mut self, now: Now) {
+        while let Some(eviction) = self.engine.outbox().next_eviction() {
+            let mut block = core::mem::take(&mut self.chain.block);
+            let found = match eviction.block {
+                // Unreadable or not: it goes.
+                Some(number) => self.store.read_block(eviction.lane as u8, number, &mut block).unwrap_or(false),
+                None => false,
+            };
+            self.engine.outbox_mut().evict(eviction, found.then_some(block.as_slice()));
+            self.chain.block = block;
+            self.policy.handle_change(now.proc);
+        }
+    }
+
+    fn spill(&mut self, now: Now, spills: &[Spill]) -> Result<(), StoreError> {
+        if spills.is_empty() {
+            return Ok(());
+        }
+        let mut stored = Vec::with_capacity(spills.len());
+        let mut block = core::mem::take(&mut self.chain.block);
+        let mut appended = spills.iter().try_for_each(|spill| {
+            self.engine.outbox().write_block(*spill, &mut block);
+            stored.push((*spill, self.store.append_block(spill.lane as u8, spill.number, &block)?));
+            Ok(())
+        });
+        // Those before the one that failed are as good as ever.
+        if !stored.is_empty() {
+            match self.store.sync_blocks() {
+                Ok(()) => {
+                    for (spill, bytes) in stored {
+                        self.engine.outbox().write_block(spill, &mut block);
+                        self.engine.outbox_mut().mark_spilled(spill, &block, bytes);
+                    }
+                    self.policy.handle_change(now.proc);
+                }
+                Err(error) => appended = appended.and(Err(error)),
+            }
+        }
+        self.chain.block = block;
+        if appended.is_ok() && self.chain.failure.take().is_some() {
+            tracing::info!("the outbox on disk works again");
+        }
+        appended
+    }
+
+    /// What nothing names any more goes. Only after a commit: until then a crash brings
+    /// the pages back that name it.
+    pub(super) fn free_blocks(&mut self) {
+        for kind in LaneKind::ALL {
+            let first = self.engine.outbox().first_block(kind);
+            let freed = self.chain.freed[kind as usize];
+            if first > freed && self.store.free_blocks(kind as u8, first).is_ok() {
+                self.chain.freed[kind as usize] = first;
+            }
+        }
+    }
+
+    /// The pages that named blocks are lost: what the chain has is all there is.
+    pub(super) fn adopt_blocks(&mut self) {
+        let mut block = Vec::new();
+        let mut adopted = 0_u64;
+        for kind in LaneKind::ALL {
+            let numbers = self.store.find_blocks(kind as u8).unwrap_or_else(|error| {
+                tracing::error!(%error, lane = kind.as_str(), "what the outbox has on disk could not be looked at");
+                Vec::new()
+            });
+            for number in numbers {
+                let found = self.store.read_block(kind as u8, number, &mut block).unwrap_or(false);
+                let bytes = block.len() as u64;
+                adopted += u64::from(found && self.engine.outbox_mut().adopt(kind, number, &block, bytes));
+            }
+        }
+        if adopted > 0 {
+            tracing::warn!(adopted, "blocks of the outbox were found that no page names; they are sent");
+        }
+    }
+
+    /// Publishes what may be published, reading blocks back as they are needed.
+    pub(super) fn publish(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        loop {
+            match self.engine.next_for_uplink(now) {
+                Next::Batch(batch) => perform(Effect::Publish(batch)),
+                Next::Block { lane, number } => {
+                    if self.chain.is_waiting(now.proc) {
+                        return;
+                    }
+                    let mut block = core::mem::take(&mut self.chain.block);
+                    let found = self.store.read_block(lane as u8, number, &mut block);
+                    match found {
+                        Ok(found) => {
+                            self.engine.outbox_mut().take_block(lane, number, found.then_some(block.as_slice()));
+                            if !found {
+                                tracing::error!(lane = lane.as_str(), number, "a block of the outbox cannot be read");
+                                self.policy.handle_change(now.proc);
+                            }
+                        }
+                        Err(error) => self.note_chain_failure(now, &error),
+                    }
+                    self.chain.block = block;
+                }
+                Next::Nothing => return,
+            }
+        }
+    }
+
+    fn note_chain_failure(&mut self, now: Now, error: &StoreError) {
+        if self.chain.failure.is_none() {
+            tracing::error!(%error, "the outbox on disk does not answer; memory holds what it can");
+        }
+        let failure = Failure::again(self.chain.failure.take().as_ref(), error);
+        self.chain.retry_at = Some(now.proc + failure.pause);
+        self.chain.failure = Some(failure);
+        self.engine.outbox_mut().set_chain_refuses(true);
+    }
+}
