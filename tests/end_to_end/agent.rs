@@ -20,7 +20,7 @@ pub(crate) struct Agent {
 #[derive(Clone, Copy)]
 pub(crate) struct Way {
     pub(crate) encoding: &'static str,
-    /// Lines of `[uplink]`.
+    /// More lines of `[uplink]`, and whole sections after it.
     pub(crate) uplink: &'static str,
 }
 
