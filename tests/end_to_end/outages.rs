@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tidegate::agent::mqtt::client::{ClientSpec, Publisher, Received, Subscriber};
 
-use crate::agent::{Agent, PLAIN, Way};
+use crate::agent::{Agent, Config};
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::scene::{DEVICES_CONFIG, PERSISTENT, Scene, assert_exact, fleet, wait_until};
@@ -79,7 +79,8 @@ fn an_agent_that_finds_no_broker_waits_for_both() {
     devices.stop();
     cloud_broker.stop();
     let dir = tempfile::tempdir().unwrap();
-    let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port, PLAIN);
+    let config = Config { devices: devices.port, cloud: cloud_broker.port, ..Config::default() };
+    let mut agent = Agent::new(dir.path(), &config);
     agent.start();
     wait_until("the agent is up without brokers", || agent.status().is_some());
 
@@ -119,7 +120,7 @@ fn a_backlog_of_twenty_thousand_readings_is_worked_off_exactly() {
 #[test]
 fn results_on_the_gateway_go_on_while_the_cloud_is_gone() {
     let deliveries = fleet(6, 3, 60);
-    let mut scene = Scene::with_way(Way { uplink: "[local]\nqos = 1", ..PLAIN });
+    let mut scene = Scene::with_config(Config { uplink: "[local]\nqos = 1", ..Config::default() });
     scene.cloud_broker.stop();
     let spec =
         ClientSpec { host: "127.0.0.1".into(), port: scene.devices.port, client_id: "display".into(), clean: true };

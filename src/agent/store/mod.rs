@@ -8,7 +8,8 @@
 //! <dir>/pages.new/   a database that is being repaired
 //! <dir>/outbox/      what the uplink has not taken for long (chain/)
 //! <dir>/reserve      space kept from other programs (ballast.rs)
-//! <dir>/witness      how far the pages had come (witness.rs)
+//! <dir>/witness      how far the pages had come at a snapshot (witness.rs)
+//! <dir>/progress     and at the last commit (progress.rs)
 //! <dir>/quarantine/  at most 3 databases that were found damaged
 //! ```
 //!
@@ -29,6 +30,7 @@ mod chain;
 mod files;
 mod guard;
 mod packing;
+mod progress;
 mod quarantine;
 mod salvage;
 mod sled;
@@ -40,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::ballast::Ballast;
+use self::progress::Progress;
 use self::sled::{SledSlots, Trouble};
 use self::witness::{Testimony, Witness};
 use crate::engine::chain::Chain;
@@ -88,6 +91,7 @@ pub struct SledStore {
     dir: PathBuf,
     /// What `open` found, until it is fetched.
     loaded: Option<Loaded>,
+    progress: Progress,
     chain: DiskChain,
     ballast: Ballast,
     /// What the start found may be in a file of its own.
@@ -128,7 +132,9 @@ pub fn open_with(dir: &Path, reserve: u64) -> Result<SledStore, OpenError> {
     }
     let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
     let chain = DiskChain::open(dir, reserve).map_err(unusable)?;
-    Ok(SledStore { ring, chain, ballast, saved: true, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
+    let progress = Progress::open(dir);
+    let (dir, loaded) = (dir.to_owned(), Some(loaded));
+    Ok(SledStore { ring, progress, chain, ballast, saved: true, dir, loaded, _lock: lock })
 }
 
 fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
@@ -170,6 +176,7 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         files::remove_special(&pages).map_err(sort)?;
     }
     let testimony = Testimony::read(dir).map_err(sort)?;
+    let known = testimony.mark().max(Progress::read(dir));
     // Before sled sees the file: what it cannot make sense of, it overwrites.
     let (saved, saved_mark) = salvage::salvage(dir, &pages);
     files::step();
@@ -189,7 +196,7 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
     let mut replace = !loaded.damage.is_empty();
     // Without a sign of damage sled decides: a page of which not all had been
     // written at a power cut may be found in the file.
-    if (replace || reached < testimony.mark()) && saved_mark > reached {
+    if (replace || reached < known) && saved_mark > reached {
         loaded.damage.push(format!(
             "generation {} page {} was read from the file itself",
             saved_mark.generation, saved_mark.seq
@@ -202,7 +209,13 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         drop(saved);
     }
     note_testimony(testimony, reached, &mut loaded);
-    let floor = testimony.mark().max(reached);
+    if reached < known && testimony.mark() < known {
+        loaded.damage.push(format!(
+            "commits are missing: generation {} page {} instead of generation {} page {}",
+            reached.generation, reached.seq, known.generation, known.seq
+        ));
+    }
+    let floor = known.max(reached);
     let mut ring = match found {
         Some(ring) if !replace => ring,
         damaged => {
@@ -326,7 +339,9 @@ impl Store for SledStore {
     }
 
     fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
-        self.with_room(|store| store.ring.commit(page))
+        self.with_room(|store| store.ring.commit(page))?;
+        self.progress.note(self.ring.mark());
+        Ok(())
     }
 
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
@@ -338,6 +353,7 @@ impl Store for SledStore {
         if core::mem::take(&mut self.saved) {
             salvage::forget(&self.dir);
         }
+        self.progress.note(self.ring.mark());
         // The pace at which it is worth looking whether there is room again.
         self.ballast.make();
         Ok(())

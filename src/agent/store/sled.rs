@@ -184,6 +184,11 @@ impl Slots for SledSlots {
         })?;
         self.check_name()
     }
+
+    /// The next write opens it again.
+    fn rest(&mut self) {
+        self.close();
+    }
 }
 
 impl Drop for SledSlots {
