@@ -40,7 +40,6 @@ mod groups;
 mod idle;
 pub mod join;
 pub mod ledger;
-pub mod local;
 pub mod memory_store;
 mod names;
 mod number;

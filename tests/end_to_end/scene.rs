@@ -215,8 +215,7 @@ pub(crate) fn assert_received(receiver: &Receiver, deliveries: &[Delivery]) {
         })
         .collect();
     expected.sort_by_key(|pane| pane["id"].as_str().map(str::to_owned));
-    let standing: Vec<_> =
-        receiver.panes().map(|(_, record)| record).filter(|pane| pane["window"] == "5s").collect();
+    let standing: Vec<_> = receiver.panes().map(|(_, record)| record).filter(|pane| pane["window"] == "5s").collect();
     let ids = |panes: &mut dyn Iterator<Item = &serde_json::Value>| -> Vec<String> {
         panes.map(|pane| pane["id"].as_str().unwrap_or("?").to_owned()).collect()
     };

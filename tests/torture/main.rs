@@ -13,10 +13,10 @@ mod broker;
 mod cloud;
 #[path = "../end_to_end/proxy.rs"]
 mod proxy;
-#[path = "../end_to_end/tap.rs"]
-mod tap;
 #[path = "../end_to_end/scene.rs"]
 mod scene;
+#[path = "../end_to_end/tap.rs"]
+mod tap;
 
 mod card;
 mod damage;

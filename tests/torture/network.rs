@@ -177,7 +177,9 @@ fn a_forgetful_cloud(lines: &[&str], name: &str) {
         });
         scene.cloud_broker.restart();
         if rng.chance(2) {
-            wait_until("it drains", || scene.agent.status().is_some_and(|status| status["uplink"]["connected"] == true));
+            wait_until("it drains", || {
+                scene.agent.status().is_some_and(|status| status["uplink"]["connected"] == true)
+            });
         }
     }
     scene.wait_for_received(deliveries.len());

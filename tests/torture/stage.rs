@@ -94,7 +94,8 @@ pub(crate) fn assert_nothing_lost(scene: &mut Scene, deliveries: &[Delivery]) {
     assert_eq!(counts, closed, "panes and deltas");
     scene.cloud.assert_contract();
     assert_books(&scene.agent.status().expect("the agent answers"), deliveries.len());
-    let told: Vec<_> = scene.cloud.receiver.end_state().filter(|one| one["kind"] == "alarm" || one["kind"] == "gap").collect();
+    let told: Vec<_> =
+        scene.cloud.receiver.end_state().filter(|one| one["kind"] == "alarm" || one["kind"] == "gap").collect();
     assert!(told.is_empty(), "nothing was damaged: {told:?}");
     assert_no_panic(scene);
 }

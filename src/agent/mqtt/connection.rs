@@ -171,6 +171,14 @@ impl Dialer {
         Ok((link, connack))
     }
 
+    /// What is not as it should be although there is a connection; empty: nothing.
+    pub fn notice(&self) -> String {
+        match self.files.problem() {
+            "" => String::new(),
+            problem => format!("the new TLS files cannot be used, those before are: {problem}"),
+        }
+    }
+
     fn greeting(&self) -> Result<Greeting, LinkError> {
         let (clean, will) = match &self.purpose {
             Purpose::PersistentSession => (false, None),
@@ -201,9 +209,8 @@ impl Dialer {
 impl Link {
     async fn greet(&mut self) -> Result<ConnAck, LinkError> {
         self.flush().await?;
-        let packet = self.read().await?;
-        let FromBroker::ConnAck(connack) = packet else {
-            return Err(LinkError::Broken(format!("expected CONNACK, got {packet:?}")));
+        let FromBroker::ConnAck(connack) = self.read().await? else {
+            return Err(LinkError::Broken("the broker sends something before its CONNACK: is it MQTT?".into()));
         };
         Ok(connack)
     }

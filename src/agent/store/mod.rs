@@ -4,6 +4,7 @@
 //! ```text
 //! <dir>/lock         held by the process that uses the store
 //! <dir>/pages/       sled: conf, db, snap.*, blobs/
+//! <dir>/pages.saved  what the start found in it, until the next snapshot
 //! <dir>/pages.new/   a database that is being repaired
 //! <dir>/outbox/      what the uplink has not taken for long (chain/)
 //! <dir>/reserve      space kept from other programs (ballast.rs)
@@ -93,6 +94,8 @@ pub struct SledStore {
     progress: Progress,
     chain: DiskChain,
     ballast: Ballast,
+    /// What the start found may be in a file of its own.
+    saved: bool,
     _lock: File,
 }
 
@@ -130,7 +133,8 @@ pub fn open_with(dir: &Path, reserve: u64) -> Result<SledStore, OpenError> {
     let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
     let chain = DiskChain::open(dir, reserve).map_err(unusable)?;
     let progress = Progress::open(dir);
-    Ok(SledStore { ring, progress, chain, ballast, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
+    let dir = dir.to_owned();
+    Ok(SledStore { ring, progress, chain, ballast, saved: true, dir, loaded: Some(loaded), _lock: lock })
 }
 
 fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
@@ -174,7 +178,8 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
     let testimony = Testimony::read(dir).map_err(sort)?;
     let known = testimony.mark().max(Progress::read(dir));
     // Before sled sees the file: what it cannot make sense of, it overwrites.
-    let (saved, saved_mark) = salvage::salvage(&pages);
+    let (saved, saved_mark) = salvage::salvage(dir, &pages);
+    files::step();
     let (found, mut loaded) = match SledSlots::create(&pages) {
         Ok(slots) => {
             let mut ring = Ring::new(slots, ZSTD);
@@ -186,6 +191,7 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         }
         Err(trouble) => return Err(trouble),
     };
+    files::step();
     let mut reached = found.as_ref().map(Ring::mark).unwrap_or_default();
     let mut replace = !loaded.damage.is_empty();
     // Without a sign of damage sled decides: a page of which not all had been
@@ -214,6 +220,7 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         Some(ring) if !replace => ring,
         damaged => {
             drop(damaged);
+            files::step();
             start_anew(dir, floor, &mut loaded)?
         }
     };
@@ -229,9 +236,11 @@ fn start_anew(dir: &Path, floor: Mark, loaded: &mut Loaded) -> Result<Ring<SledS
     // First of all: if the power goes now, the next start must know.
     let lost = Witness { epoch: loaded.epoch_floor, mark: floor, lost: true };
     lost.write(dir).map_err(sort)?;
+    files::step();
     let fresh = dir.join(FRESH);
     let build = |loaded: &Loaded| {
         remove(&fresh)?;
+        files::step();
         let mut ring = Ring::new(SledSlots::create(&fresh)?, ZSTD);
         Ok(save(&mut ring, floor, loaded))
     };
@@ -240,13 +249,17 @@ fn start_anew(dir: &Path, floor: Mark, loaded: &mut Loaded) -> Result<Ring<SledS
         other => other,
     }?
     .unwrap_or_else(|error| loaded.damage.push(format!("what was saved is in memory only: {error}")));
+    files::step();
     let pages = dir.join(PAGES);
     if pages.exists() {
         let aside = quarantine::put_aside(dir, &pages).map_err(sort)?;
         loaded.damage.push(format!("the damaged database is kept as {}", aside.display()));
     }
+    files::step();
     finish_anew(dir).map_err(sort)?;
+    files::step();
     let mut ring = Ring::new(SledSlots::create(&pages)?, ZSTD);
+    files::step();
     ring.load().map_err(|error| Trouble::Damaged(error.to_string()))?;
     Ok(ring)
 }
@@ -295,8 +308,12 @@ fn note_testimony(testimony: Testimony, reached: Mark, loaded: &mut Loaded) {
 fn save(ring: &mut Ring<SledSlots>, floor: Mark, loaded: &Loaded) -> Result<(), StoreError> {
     let Some(snapshot) = &loaded.snapshot else { return Ok(()) };
     ring.reset(floor);
+    files::step();
     ring.snapshot(snapshot)?;
-    loaded.pages.iter().try_for_each(|page| ring.commit(page))
+    loaded.pages.iter().try_for_each(|page| {
+        files::step();
+        ring.commit(page)
+    })
 }
 
 /// A database for a chain, in a directory of its own.
@@ -334,6 +351,9 @@ impl Store for SledStore {
     fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
         self.with_room(|store| store.ring.snapshot_in_pieces(write))?;
         self.progress.note(self.ring.mark());
+        if core::mem::take(&mut self.saved) {
+            salvage::forget(&self.dir);
+        }
         // The pace at which it is worth looking whether there is room again.
         self.ballast.make();
         Ok(())
@@ -357,7 +377,7 @@ impl Store for SledStore {
     }
 
     fn bytes_written(&self) -> u64 {
-        self.ring.bytes_written()
+        self.ring.bytes_written() + self.chain.bytes_written()
     }
 }
 
@@ -387,3 +407,6 @@ impl Chain for SledStore {
         self.chain.chain_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests;

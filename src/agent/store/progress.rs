@@ -34,8 +34,8 @@ impl Progress {
     /// Opens or creates the file in `dir`.
     pub(super) fn open(dir: &Path) -> Progress {
         let path = dir.join(NAME);
-        let file = files::make_way(&path)
-            .and_then(|()| File::options().create(true).truncate(false).write(true).open(path));
+        let file =
+            files::make_way(&path).and_then(|()| File::options().create(true).truncate(false).write(true).open(path));
         Progress(file.ok())
     }
 

@@ -23,6 +23,7 @@
 
 mod gap;
 mod lane;
+pub mod local;
 mod part;
 mod publish;
 mod ranges;
@@ -116,6 +117,8 @@ pub struct Outbox {
     log: state::Log,
     /// The chain takes nothing at the moment.
     chain_refuses: bool,
+    /// How payloads are compressed, where that is asked for.
+    pack: Option<fn(&[u8]) -> Vec<u8>>,
 }
 
 /// How long the outbox has been kept, while the agent ran: the wall clock may jump,
@@ -151,7 +154,13 @@ impl Outbox {
             sending: publish::Sending::new(&policy),
             log: state::Log::default(),
             chain_refuses: false,
+            pack: None,
         }
+    }
+
+    /// How payloads are compressed: the engine knows no compressor.
+    pub fn set_packer(&mut self, pack: fn(&[u8]) -> Vec<u8>) {
+        self.pack = Some(pack).filter(|_| self.policy.compressed);
     }
 
     /// The clock, before anything is done at that time.

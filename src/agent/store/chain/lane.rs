@@ -33,6 +33,8 @@ pub(super) struct Lane {
     pub(super) writer: Option<Writer>,
     /// The index of one link, in most cases the first.
     index: Option<(u64, Index)>,
+    /// Something was written since it was read.
+    index_behind: bool,
     /// Directories were renamed and are still there.
     litter: bool,
 }
@@ -69,7 +71,8 @@ impl Lane {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let mut lane = Lane { number, dir: dir.to_owned(), links, writer: None, index: None, litter };
+        let mut lane =
+            Lane { number, dir: dir.to_owned(), links, writer: None, index: None, index_behind: false, litter };
         lane.sweep();
         Ok(lane)
     }
@@ -88,11 +91,12 @@ impl Lane {
         self.links.range(..=number).next_back().map(|(first, _)| *first)
     }
 
-    /// The index of a database. `written`: the one in memory may be older than the file.
-    pub(super) fn index(&mut self, first: u64, written: bool) -> io::Result<&Index> {
-        let known = self.index.as_ref().is_some_and(|(of, _)| *of == first) && !written;
+    /// The index of a database. `anew`: the one in memory may be older than the file.
+    pub(super) fn index(&mut self, first: u64, anew: bool) -> io::Result<&Index> {
+        let known = self.index.as_ref().is_some_and(|(of, _)| *of == first) && !anew;
         if !known {
             self.index = None;
+            self.index_behind = false;
             let index = Index::read(&self.place(first).join(DATA), self.number)?;
             if let Some(link) = self.links.get_mut(&first) {
                 link.last = link.last.max(index.last());
@@ -102,9 +106,14 @@ impl Lane {
         Ok(&self.index.as_ref().expect("read above").1)
     }
 
-    /// True when the index in memory is of this database.
-    pub(super) fn has_index(&self, first: u64) -> bool {
-        self.index.as_ref().is_some_and(|(of, _)| *of == first)
+    /// Blocks were written: the index in memory may not have them.
+    pub(super) fn note_written(&mut self) {
+        self.index_behind = true;
+    }
+
+    /// True when it may be worth reading the index again.
+    pub(super) fn is_index_behind(&self) -> bool {
+        self.index_behind
     }
 
     /// Has the next reading look at the medium again.
