@@ -1,7 +1,8 @@
 //! Disorder within the bound gives exact windows.
 
 use crate::agent::{Config, ledger};
-use crate::scene::{Scene, assert_exact, fleet};
+use crate::broker::Broker;
+use crate::scene::{Scene, Setting, assert_exact, fleet};
 
 #[test]
 fn disorder_within_the_bound_gives_the_exact_windows_once_each() {
@@ -47,5 +48,20 @@ fn mqtt_5_and_compression_bring_the_same_windows_over_a_restart_of_the_cloud_s_b
     scene.wait_for_panes(5 * 12);
     assert_exact(&scene.cloud, &deliveries);
     scene.cloud.assert_contract();
+    assert!(scene.cloud.packed > 0, "none was compressed");
     assert!(scene.cloud_broker.log().contains("as tidegate-gw-1-uplink (p5,"), "{}", scene.cloud_broker.log());
+}
+
+/// The broker says in its CONNACK how large a packet may be and how many at a time.
+#[test]
+fn a_cloud_that_takes_little_at_a_time_gets_the_same_windows() {
+    let deliveries = fleet(15, 5, 60);
+    let cloud = Broker::start(&["max_packet_size 2000", "max_inflight_messages 1", "max_queued_messages 100000"]);
+    let config = Config { uplink: "protocol = \"5\"", ..Config::default() };
+    let mut scene = Scene::set(Setting { cloud, config, ..Setting::plain() });
+    scene.publish(&deliveries);
+    scene.wait_for_panes(5 * 12);
+    assert_exact(&scene.cloud, &deliveries);
+    scene.cloud.assert_contract();
+    assert_eq!(scene.cloud.receiver.counts().repeats, 0, "no connection was lost over a packet");
 }

@@ -115,9 +115,9 @@ fn is_told(killed: &Killed, dir: &Path, at: &str) -> bool {
     scene.cloud.wait_until("the cloud has it", |cloud| cloud.receiver.counts().records >= sent);
     assert_no_panic(&scene);
 
-    let receiver = &scene.cloud.receiver;
-    assert_eq!((receiver.counts().conflicts, receiver.counts().refused), (0, 0), "{at}");
-    let alarms: Vec<_> = receiver.end_state().filter(|record| record["code"] == "state_damaged").collect();
+    let cloud = &scene.cloud.receiver;
+    assert_eq!((cloud.counts().conflicts, cloud.counts().refused), (0, 0), "{at}");
+    let alarms: Vec<_> = cloud.end_state().filter(|record| record["code"] == "state_damaged").collect();
     if epoch == killed.epoch {
         assert!(alarms.is_empty(), "{at}: {alarms:?}");
         assert_exact(&scene.cloud, &killed.deliveries);
@@ -126,7 +126,7 @@ fn is_told(killed: &Killed, dir: &Path, at: &str) -> bool {
     }
     assert!(epoch > killed.epoch, "{at}");
     assert!(alarms.iter().any(|alarm| alarm["epoch"] == epoch), "{at}: a loss that is not told: {alarms:?}");
-    let holes: Vec<_> = receiver.holes().into_iter().filter(|hole| hole.lane.epoch == epoch).collect();
+    let holes: Vec<_> = cloud.holes().into_iter().filter(|hole| hole.lane.epoch == epoch).collect();
     assert!(holes.is_empty(), "{at}: {holes:?}");
     assert_never_wrong(&scene, &killed.deliveries, at);
     true

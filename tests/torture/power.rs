@@ -86,7 +86,9 @@ fn power_cuts_at_any_instant_lose_nothing_that_was_acknowledged() {
 pub(crate) fn plan(volume: &Volume, scene: &Scene, requests: u64, kept: Kept, seed: u64) {
     let wires = [scene.wire.clone(), scene.uplink_wire.clone()];
     volume.card().plan_cut(requests, kept, Rng::fork(SEED, seed), move || {
-        wires.iter().for_each(|wire| wire.set_deaf(true));
+        for wire in &wires {
+            wire.set_deaf(true);
+        }
     });
 }
 

@@ -133,8 +133,8 @@ pub fn open_with(dir: &Path, reserve: u64) -> Result<SledStore, OpenError> {
     let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
     let chain = DiskChain::open(dir, reserve).map_err(unusable)?;
     let progress = Progress::open(dir);
-    let dir = dir.to_owned();
-    Ok(SledStore { ring, progress, chain, ballast, saved: true, dir, loaded: Some(loaded), _lock: lock })
+    let (dir, loaded) = (dir.to_owned(), Some(loaded));
+    Ok(SledStore { ring, progress, chain, ballast, saved: true, dir, loaded, _lock: lock })
 }
 
 fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
@@ -350,10 +350,10 @@ impl Store for SledStore {
 
     fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
         self.with_room(|store| store.ring.snapshot_in_pieces(write))?;
-        self.progress.note(self.ring.mark());
         if core::mem::take(&mut self.saved) {
             salvage::forget(&self.dir);
         }
+        self.progress.note(self.ring.mark());
         // The pace at which it is worth looking whether there is room again.
         self.ballast.make();
         Ok(())

@@ -11,9 +11,10 @@ use super::writer::Writer;
 use super::{DiskChain, files, sort, sort_io};
 use crate::engine::store::StoreError;
 
-/// Databases open for writing, over all lanes: each takes some 10 MiB of memory when it
-/// is full. One more and the one that waited longest is closed for good.
-const OPEN_MAX: usize = 2;
+/// Databases open for writing, over all lanes: each takes some 5 to 10 MiB of memory
+/// when it is full. One more and the one that waited longest is closed until it is
+/// written to again.
+const OPEN_MAX: usize = 3;
 /// Room that a new database takes before the first block is in it.
 const BEGIN_BYTES: u64 = 256 * 1024;
 impl DiskChain {
@@ -24,6 +25,7 @@ impl DiskChain {
         self.appends += 1;
         let appends = self.appends;
         let takes = self.lane(lane)?.writer.as_ref().is_some_and(|writer| writer.takes(number, &frames));
+        self.close_others(lane)?;
         if !takes {
             self.begin(lane, number)?;
         }
@@ -80,7 +82,6 @@ impl DiskChain {
             self.sync_lane(lane)?;
             self.lanes[usize::from(lane)].writer = None;
         }
-        self.close_others()?;
         let place = &mut self.lanes[usize::from(lane)];
         make_dir(place.dir()).map_err(|error| sort_io(&error))?;
         while let Some((&stale, _)) = place.links.range(number..).next_back() {
@@ -104,15 +105,19 @@ impl DiskChain {
         }
     }
 
-    /// Leaves room for one more open database.
-    fn close_others(&mut self) -> Result<(), StoreError> {
-        while self.open_databases() >= OPEN_MAX {
-            let open = self.lanes.iter().filter_map(|lane| Some((lane.writer.as_ref()?.used, lane.number)));
-            let Some((_, oldest)) = open.min() else { break };
-            self.sync_lane(oldest)?;
-            self.lanes[usize::from(oldest)].writer = None;
+    /// Leaves room for one more open database beside that of `lane`.
+    fn close_others(&mut self, lane: u8) -> Result<(), StoreError> {
+        loop {
+            let others = self.lanes.iter().filter(|other| other.number != lane);
+            let open =
+                others.filter_map(|other| Some((other.writer.as_ref().filter(|one| one.open)?.used, other.number)));
+            let open: Vec<_> = open.collect();
+            let Some((_, oldest)) = open.iter().min().filter(|_| open.len() >= OPEN_MAX) else { return Ok(()) };
+            self.sync_lane(*oldest)?;
+            if let Some(writer) = &mut self.lanes[usize::from(*oldest)].writer {
+                writer.rest();
+            }
         }
-        Ok(())
     }
 
     fn check_room(&self, bytes: u64) -> Result<(), StoreError> {

@@ -104,7 +104,7 @@ impl DiskChain {
 
     /// Databases open for writing at the moment.
     pub fn open_databases(&self) -> usize {
-        self.lanes.iter().filter(|lane| lane.writer.is_some()).count()
+        self.lanes.iter().filter(|lane| lane.writer.as_ref().is_some_and(|writer| writer.open)).count()
     }
 
     /// Databases there are.
