@@ -110,11 +110,8 @@ pub(crate) fn assert_nothing_lost(scene: &mut Scene, deliveries: &[Delivery]) {
     assert_exact(&scene.cloud, deliveries);
     let counts: BTreeMap<String, u64> = merged(&scene.cloud).into_iter().map(|(id, all)| (id, all.count)).collect();
     assert_eq!(counts, closed, "panes and deltas");
-    let readings: BTreeSet<String> = scene.cloud.receiver.readings().map(brief).collect();
-    let all: BTreeSet<String> = deliveries
-        .iter()
-        .map(|one| format!("{} {} {:?}", one.device, one.event.as_millis(), Some(one.value)))
-        .collect();
+    let readings: BTreeSet<String> = scene.cloud.receiver.readings().map(passed_on).collect();
+    let all: BTreeSet<String> = deliveries.iter().map(delivered).collect();
     assert!(readings == all && scene.cloud.receiver.readings().count() == deliveries.len(), "each reading, once");
     scene.cloud.assert_contract();
     assert_books(&scene.agent.status().expect("the agent answers"), deliveries.len());
@@ -124,8 +121,13 @@ pub(crate) fn assert_nothing_lost(scene: &mut Scene, deliveries: &[Delivery]) {
     assert_no_panic(scene);
 }
 
-/// A reading that was passed on.
-fn brief(record: &Value) -> String {
+/// A reading in short.
+pub(crate) fn delivered(delivery: &Delivery) -> String {
+    format!("{} {} {:?}", delivery.device, delivery.event.as_millis(), Some(delivery.value))
+}
+
+/// The same of one that was passed on.
+pub(crate) fn passed_on(record: &Value) -> String {
     let value = record["values"]["temperature"].as_f64();
     format!("{} {} {value:?}", record["key"].as_str().unwrap_or("?"), record["event_ms"])
 }
