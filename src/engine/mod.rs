@@ -60,6 +60,7 @@ pub mod states;
 pub mod status;
 pub mod step;
 pub mod store;
+pub mod stored_outbox;
 mod stream;
 mod timers;
 mod tombstones;

@@ -9,6 +9,7 @@ use std::thread;
 
 use tidegate::agent::control;
 use tidegate::agent::inbox::{Inbox, Input, inbox};
+use tidegate::agent::outbox::viewer::Viewer;
 use tidegate::model::time::Span;
 
 /// A served socket in a directory of its own.
@@ -21,7 +22,8 @@ fn serve(path: PathBuf) -> Inbox {
         runtime.block_on(async {
             let listener = control::bind(&path).expect("nobody else listens");
             ready_in.send(()).expect("the test waits");
-            control::serve(listener, sender).await;
+            let viewer = Viewer::new(sender.clone(), "gw", path.parent().expect("in a directory"));
+            control::serve(listener, sender, viewer).await;
         });
     });
     ready.recv().expect("bound");

@@ -16,6 +16,7 @@
 //! | what is sent next, and how fast | `publish` · `schedule` · `rate` |
 //! | what the cloud's broker does not take | `refused` |
 //! | as persisted bytes | `state` |
+//! | to be looked at | `look` |
 //!
 //! A row may be published once it is durable, is gone when its PUBACK is, and waits
 //! again when the connection is lost before that. Alarms go first, then what is new;
@@ -23,6 +24,7 @@
 
 mod gap;
 mod lane;
+mod look;
 mod part;
 mod publish;
 mod ranges;
@@ -42,6 +44,7 @@ use self::refused::DeadLetters;
 use self::row::{AlarmRow, Row};
 use super::spec::{OutboxSpec, UplinkPolicy};
 
+pub use self::look::{GapOverview, LaneOverview, NumbersOverview, Overview, Piece, Unreadable};
 pub use self::publish::Next;
 pub use self::refused::DeadLetter;
 pub use self::room::{Eviction, Spill};

@@ -50,6 +50,13 @@ impl Lane {
     /// Lists the databases in `dir`, and removes what an interrupted removal left.
     /// Opens none of them.
     pub(super) fn list(dir: &Path, number: u8) -> io::Result<Lane> {
+        let mut lane = Lane::look(dir, number)?;
+        lane.sweep();
+        Ok(lane)
+    }
+
+    /// Lists the databases in `dir`, and changes nothing.
+    pub(super) fn look(dir: &Path, number: u8) -> io::Result<Lane> {
         let mut links = BTreeMap::new();
         let mut litter = false;
         match fs::read_dir(dir) {
@@ -69,9 +76,7 @@ impl Lane {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let mut lane = Lane { number, dir: dir.to_owned(), links, writer: None, index: None, litter };
-        lane.sweep();
-        Ok(lane)
+        Ok(Lane { number, dir: dir.to_owned(), links, writer: None, index: None, litter })
     }
 
     /// Where the database that begins with `first` is.
@@ -100,6 +105,19 @@ impl Lane {
             self.index = Some((first, index));
         }
         Ok(&self.index.as_ref().expect("read above").1)
+    }
+
+    /// The numbers of the blocks that can be read. Looks at the files of all databases.
+    pub(super) fn find_blocks(&mut self) -> io::Result<Vec<u64>> {
+        let firsts: Vec<u64> = self.links.keys().copied().collect();
+        let mut found = Vec::new();
+        for (at, first) in firsts.iter().enumerate() {
+            let end = firsts.get(at + 1);
+            let index = self.index(*first, true)?;
+            let ours = |number: &u64| *number >= *first && end.is_none_or(|end| number < end);
+            found.extend(index.numbers().filter(ours).filter(|number| index.has(*number)));
+        }
+        Ok(found)
     }
 
     /// True when the index in memory is of this database.

@@ -16,6 +16,7 @@
 mod frame;
 mod index;
 mod lane;
+mod reader;
 mod writer;
 
 use std::fmt;
@@ -33,6 +34,7 @@ use crate::engine::outbox::LaneKind;
 use crate::engine::ring::slots::SlotError;
 use crate::engine::store::StoreError;
 
+pub use self::reader::ChainReader;
 pub use self::writer::{MakeMedium, Medium};
 
 const NAME: &str = "outbox";
@@ -305,16 +307,7 @@ impl Chain for DiskChain {
 
     fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
         self.sync_lane_for_reading(lane)?;
-        let place = self.lane(lane)?;
-        let firsts: Vec<u64> = place.links.keys().copied().collect();
-        let mut found = Vec::new();
-        for (at, first) in firsts.iter().enumerate() {
-            let end = firsts.get(at + 1);
-            let index = place.index(*first, true).map_err(|error| StoreError::Failed(error.to_string()))?;
-            let ours = |number: &u64| *number >= *first && end.is_none_or(|end| number < end);
-            found.extend(index.numbers().filter(ours).filter(|number| index.has(*number)));
-        }
-        Ok(found)
+        self.lane(lane)?.find_blocks().map_err(|error| StoreError::Failed(error.to_string()))
     }
 
     fn chain_bytes(&self) -> u64 {
