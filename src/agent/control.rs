@@ -53,20 +53,20 @@ const ACCEPT_AGAIN: Span = Span::from_millis(200);
 impl FromStr for Request {
     type Err = String;
 
-    fn from_str(line: &str) -> Result<Request, String> {
-        let words: Vec<&str> = line.split(' ').collect();
+    fn from_str(request: &str) -> Result<Request, String> {
+        let words: Vec<&str> = request.split(' ').collect();
         match words[..] {
             ["status"] => Ok(Request::Status),
             ["outbox"] => Ok(Request::Outbox),
-            ["outbox", "page", lane, from] => wanted(lane, from, None, true),
-            ["outbox", "page", lane, from, since] => wanted(lane, from, Some(since), true),
-            ["outbox", "check", lane, from] => wanted(lane, from, None, false),
-            _ => Err(format!("unknown request \"{line}\"; {KNOWN}")),
+            ["outbox", "page", lane, from] => page(lane, from, None, true),
+            ["outbox", "page", lane, from, since] => page(lane, from, Some(since), true),
+            ["outbox", "check", lane, from] => page(lane, from, None, false),
+            _ => Err(format!("unknown request \"{request}\"; {KNOWN}")),
         }
     }
 }
 
-fn wanted(lane: &str, from: &str, since: Option<&str>, records: bool) -> Result<Request, String> {
+fn page(lane: &str, from: &str, since: Option<&str>, records: bool) -> Result<Request, String> {
     let kind = LaneKind::ALL.into_iter().find(|kind| kind.as_str() == lane);
     let lane = kind.ok_or_else(|| format!("there is no lane \"{lane}\""))?;
     let from = from.parse().map_err(|_| format!("\"{from}\" is no position: a whole number from 0"))?;

@@ -39,9 +39,9 @@ impl<S: Store + Chain> Engine for Driver<S> {
     }
 
     fn health(&self) -> Vec<String> {
-        let StorageStatus { failure, outbox_failure, .. } = self.storage_status();
+        let StorageStatus { failure, outbox_failure, warning, .. } = self.storage_status();
         let of_outbox = outbox_failure.map(|reason| format!("the outbox on disk: {reason}"));
-        failure.into_iter().chain(of_outbox).collect()
+        failure.into_iter().chain(of_outbox).chain(warning).collect()
     }
 
     fn unacknowledged(&self) -> usize {

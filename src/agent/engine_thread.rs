@@ -218,9 +218,9 @@ impl<E: Engine> EngineThread<E> {
     fn handle(&mut self, now: Now, input: Input) -> usize {
         match input {
             Input::Messages(burst) => return self.handle_burst(now, burst),
-            Input::DevicesUp { connection, resumed, acks } => {
+            Input::DevicesUp { connection, resumed, acks, notice } => {
                 self.routes.set_devices(connection, acks);
-                self.devices.handle_up(now.proc);
+                self.devices.handle_up(now.proc, notice);
                 self.engine.handle(now, Event::SessionStarted { resumed });
             }
             Input::DevicesSubscribed { refused } => {
@@ -233,9 +233,9 @@ impl<E: Engine> EngineThread<E> {
                 self.devices.handle_down(now.proc, reason);
                 self.liveness.handle_down(now.proc);
             }
-            Input::UplinkUp { outbound, terms } => {
+            Input::UplinkUp { outbound, terms, notice } => {
                 self.routes.set_uplink(outbound);
-                self.uplink.handle_up(now.proc);
+                self.uplink.handle_up(now.proc, notice);
                 self.status_at = Some(now.proc);
                 self.engine.handle(now, Event::UplinkUp);
                 if let Some(terms) = terms {
@@ -254,7 +254,7 @@ impl<E: Engine> EngineThread<E> {
             }
             Input::LocalUp { records } => {
                 self.routes.set_local(records);
-                self.local.get_or_insert_default().handle_up(now.proc);
+                self.local.get_or_insert_default().handle_up(now.proc, String::new());
             }
             Input::LocalDown { reason } => {
                 self.routes.clear_local();

@@ -55,6 +55,8 @@ pub enum Input {
         /// Packet ids to acknowledge. Room for every packet id there is, so it
         /// is never full while the broker keeps to the protocol.
         acks: Sender<u16>,
+        /// What is wrong although there is a connection; empty: nothing.
+        notice: String,
     },
     /// The broker answered a subscription.
     DevicesSubscribed {
@@ -72,6 +74,8 @@ pub enum Input {
         outbound: Sender<Outbound>,
         /// What the broker allows, when it says so.
         terms: Option<UplinkTerms>,
+        /// What is wrong although there is a connection; empty: nothing.
+        notice: String,
     },
     /// The uplink's broker acknowledged a batch of the present connection.
     UplinkAcked(BatchId),

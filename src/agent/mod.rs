@@ -77,7 +77,8 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         Signals::catch().context("catching signals")?
     };
     let store = store::open_with(&config.storage.path, config.storage.reserve_bytes).context("opening the store")?;
-    let engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
+    let mut engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
+    engine.set_packer(uplink::packing::pack);
     info!(took_ms = clock.proc().as_millis(), "state restored");
     let ended = runtime.block_on(supervise(config, engine, clock, signals.recv()));
     // A name resolution that hangs must not hold the exit up.

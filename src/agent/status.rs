@@ -46,7 +46,7 @@ pub struct ConnectionFacts {
     /// Results that found no connection or no room: only of `local`, and only when there are.
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped: u64,
-    /// Why there is no connection.
+    /// Why there is no connection, or what is wrong although there is one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -105,13 +105,13 @@ pub struct Status<'a> {
 }
 
 impl ConnectionFacts {
-    /// A connection was made.
-    pub fn handle_up(&mut self, now: ProcTime) {
+    /// A connection was made; `notice`: what is wrong with it, empty: nothing.
+    pub fn handle_up(&mut self, now: ProcTime, notice: String) {
         self.connected = true;
         self.subscribed = false;
         self.since_ms = now.as_millis();
         self.connections = self.connections.saturating_add(1);
-        self.reason.clear();
+        self.reason = notice;
     }
 
     /// It ended, or could not be made.
@@ -132,6 +132,8 @@ pub fn add_reasons(reasons: &mut Vec<String>, devices: &ConnectionFacts, uplink:
         if !facts.connected {
             let because = if facts.reason.is_empty() { "not yet" } else { &facts.reason };
             reasons.push(format!("{name} not connected: {because}"));
+        } else if !facts.reason.is_empty() {
+            reasons.push(format!("{name}: {}", facts.reason));
         }
         for filter in &facts.refused {
             reasons.push(format!("{name} refused the subscription to {filter}"));
@@ -196,7 +198,7 @@ mod tests {
             quality: ClockQuality::Synced,
         };
         let mut devices = ConnectionFacts::default();
-        devices.handle_up(now.proc);
+        devices.handle_up(now.proc, String::new());
         devices.refused.push("secret/#".into());
         let mut uplink = ConnectionFacts::default();
         uplink.handle_down(now.proc, "connection refused".into());
@@ -236,7 +238,11 @@ mod tests {
             )
         );
         devices.refused.clear();
-        uplink.handle_up(now.proc);
+        uplink.handle_up(now.proc, "old files".into());
+        health.clear();
+        add_reasons(&mut health, &devices, &uplink);
+        assert_eq!(health, ["uplink: old files"]);
+        uplink.handle_up(now.proc, String::new());
         health.clear();
         add_reasons(&mut health, &devices, &uplink);
         assert_eq!(health, Vec::<String>::new());

@@ -155,10 +155,18 @@ impl Stream {
         };
         let spec = &self.spec.windows[addition.window];
         let pane = &mut self.devices.get_mut(addition.slot).panes[index];
-        self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates, self.fields.states());
+        let was_whole = pane.dirty;
+        let left_out = take_in(out, pane, addition.record, &spec.aggregates, self.fields.states());
+        self.ledger.fields_left_out += left_out;
         let late = addition.watermark.has_passed(interval.end);
         pane.fired |= late;
         pane.unsettled += u64::from(settles && !late);
+        let plain = !late && left_out == 0 && spec.early.is_none() && !spec.aggregates.grow();
+        if !was_whole && plain && addition.record.states.is_empty() {
+            let window = window_tag(addition.window);
+            pane.noted = self.changes.additions.note(addition.slot, window, interval.start, settles, addition.record);
+            pane.dirty = !pane.noted;
+        }
         let (due, early) = (due_of(pane, spec), spec.early);
         self.due_no_later_than(addition.slot, due);
         if late {
@@ -189,7 +197,8 @@ impl Stream {
         }
         let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
         let buffer = self.spare.pop().unwrap_or_default();
-        let pane = Pane::open(window_tag(addition.window), interval, partial, buffer);
+        let mut pane = Pane::open(window_tag(addition.window), interval, partial, buffer);
+        pane.dirty = true;
         // Without fields: those are counted as they come.
         *out.open_cost += pane.cost(&self.spec.windows[addition.window].aggregates);
         self.devices.get_mut(addition.slot).insert_pane(index, pane);

@@ -8,6 +8,16 @@
 //! unacknowledged and the input has been silent for 5 ms. A larger burst raises
 //! the number; when acknowledgements end a silence again and again, the broker was
 //! waiting for fewer, and the number falls to that.
+//!
+//! Between messages that come one by one there are 5 ms of silence too, whatever the
+//! broker's window is. So silence is one of eight times the mean gap of the messages that
+//! wait: 100 messages a second are committed once a second, not five times.
+//!
+//! A broker with a backlog and a window of 20 would be held to 4,000 messages a second
+//! by those 5 ms alone. So when acknowledgements ended three silences in a row, each with
+//! exactly as many messages unacknowledged, the window is known, and no silence is waited
+//! for. One message more than that, or a silence that acknowledgements do not end, and it
+//! is no longer known.
 
 use crate::model::limits::COMMIT_MESSAGES_MAX;
 use crate::model::time::{ProcTime, Span};
@@ -19,8 +29,12 @@ const WINDOW_AT_START: usize = 20;
 const WINDOW_MIN: usize = 4;
 /// Silence after which a full window means "waiting".
 const QUIET: Span = Span::from_millis(5);
+/// Silence also is so many gaps between the messages before it.
+const QUIET_GAPS: u64 = 8;
 /// A message this soon after acknowledgements was waiting for them.
 const PROMPT: Span = Span::from_millis(20);
+/// Stalls with exactly the window unacknowledged, before it counts as known.
+const STALLS_TO_KNOW: u8 = 3;
 /// Stalls of the same size before the window shrinks to it.
 const STALLS: u8 = 2;
 
@@ -30,6 +44,7 @@ pub struct CommitPolicy {
     interval: Span,
     window: usize,
     first_change: Option<ProcTime>,
+    first_message: ProcTime,
     last_message: ProcTime,
     messages: usize,
     /// Something that must not wait.
@@ -38,6 +53,10 @@ pub struct CommitPolicy {
     /// it acknowledged, and when.
     stall: Option<(usize, ProcTime)>,
     stalls_in_row: (usize, u8),
+    /// Stalls in a row with exactly the window unacknowledged.
+    full_in_row: u8,
+    /// The last commit acknowledged exactly the window.
+    full: Option<ProcTime>,
     retry_at: Option<ProcTime>,
     not_before: ProcTime,
 }
@@ -49,11 +68,14 @@ impl CommitPolicy {
             interval,
             window: WINDOW_AT_START,
             first_change: None,
+            first_message: ProcTime::default(),
             last_message: ProcTime::default(),
             messages: 0,
             urgent: false,
             stall: None,
             stalls_in_row: (0, 0),
+            full_in_row: 0,
+            full: None,
             retry_at: None,
             not_before: ProcTime::default(),
         }
@@ -73,10 +95,20 @@ impl CommitPolicy {
     /// A message was taken in that waits for its acknowledgement.
     pub fn handle_message(&mut self, now: ProcTime) {
         self.handle_change(now);
+        if self.messages == 0 {
+            self.first_message = now;
+        }
         self.last_message = now;
         self.messages += 1;
         if let Some((size, at)) = self.stall.take() {
             self.learn_from_stall(size, now.since(at) <= PROMPT);
+        }
+        if let Some(at) = self.full.take() {
+            let prompt = now.since(at) <= PROMPT;
+            self.full_in_row = if prompt { self.full_in_row.saturating_add(1) } else { 0 };
+        }
+        if self.messages > self.window {
+            self.full_in_row = 0;
         }
     }
 
@@ -111,10 +143,15 @@ impl CommitPolicy {
             return first;
         }
         let by_interval = first + self.interval;
-        if self.messages >= self.window {
-            return by_interval.min(self.last_message + QUIET);
+        if self.messages < self.window {
+            return by_interval;
         }
-        by_interval
+        let took = self.last_message.since(self.first_message);
+        if self.messages == self.window && self.full_in_row >= STALLS_TO_KNOW && took <= PROMPT {
+            return self.last_message;
+        }
+        let gaps = took.as_millis() * QUIET_GAPS / (self.messages as u64 - 1).max(1);
+        by_interval.min(self.last_message + QUIET.max(Span::from_millis(gaps)))
     }
 
     /// True when a commit is due at `now`.
@@ -128,6 +165,11 @@ impl CommitPolicy {
         let silence = now.since(self.last_message).as_millis();
         if self.messages > 0 && self.messages < self.window && silence * 2 >= self.interval.as_millis() {
             self.stall = Some((self.messages, now));
+        }
+        if self.messages == self.window {
+            self.full = Some(now);
+        } else {
+            self.full_in_row = 0;
         }
         self.window = self.window.max(self.messages.min(COMMIT_MESSAGES_MAX));
         self.first_change = None;
@@ -215,6 +257,55 @@ mod tests {
         assert_eq!(policy.window(), 8);
         messages(&mut policy, 8, now);
         assert_eq!(policy.next_deadline(), Some(at(now + 5)), "no stall any more");
+    }
+
+    #[test]
+    fn a_window_that_is_known_exactly_is_committed_at_once() {
+        let mut policy = policy();
+        let mut now = 0;
+        // A broker with a backlog: 20 come the moment after 20 are acknowledged.
+        for round in 0..6 {
+            messages(&mut policy, 20, now);
+            let due = policy.next_deadline().expect("pending").as_millis();
+            assert_eq!(due - now, if round < 3 { 5 } else { 0 }, "round {round}");
+            policy.handle_committed(at(due));
+            now = due + 1;
+        }
+        // It sends one more: it is not what it was taken for.
+        messages(&mut policy, 21, now);
+        assert_eq!(policy.next_deadline(), Some(at(now + 5)));
+        policy.handle_committed(at(now + 5));
+        assert_eq!(policy.window(), 21);
+        messages(&mut policy, 21, now + 6);
+        assert_eq!(policy.next_deadline(), Some(at(now + 11)), "known no more");
+    }
+
+    #[test]
+    fn a_steady_flow_is_committed_once_per_interval_though_it_has_gaps() {
+        for gap in [2_u64, 6, 10, 20, 40] {
+            let (mut policy, mut commits) = (policy(), 0);
+            for now in 0..10_000 {
+                if now % gap == 0 {
+                    policy.handle_message(at(now));
+                }
+                if policy.is_due(at(now)) {
+                    policy.handle_committed(at(now));
+                    commits += 1;
+                }
+            }
+            assert!(commits <= 10, "{commits} commits in 10 s of a message each {gap} ms");
+        }
+    }
+
+    #[test]
+    fn a_flow_that_happens_to_fill_the_window_is_not_taken_for_a_backlog() {
+        let mut policy = policy();
+        for round in 0..10 {
+            let now = round * 1_000;
+            messages(&mut policy, 20, now);
+            assert_eq!(policy.next_deadline(), Some(at(now + 5)), "the next ones come when they come");
+            policy.handle_committed(at(now + 5));
+        }
     }
 
     #[test]

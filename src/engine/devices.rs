@@ -383,6 +383,14 @@ impl Device {
         self.panes.insert(index, pane);
     }
 
+    /// Puts a pane where it belongs, in the place of one of the same window.
+    pub(super) fn put_pane(&mut self, pane: Pane) {
+        match self.pane_position(pane.window, pane.start) {
+            Ok(index) => self.panes[index] = pane,
+            Err(index) => self.insert_pane(index, pane),
+        }
+    }
+
     /// Where the pane of that window is, or where it belongs.
     #[inline]
     pub(super) fn pane_position(&self, window: u8, start: EventTime) -> Result<usize, usize> {

@@ -11,7 +11,7 @@ use crate::model::time::{Now, ProcTime, Span};
 use self::outbox::ChainState;
 use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
-use super::local::Local;
+use super::outbox::local::Local;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
@@ -72,6 +72,8 @@ pub struct StorageStatus {
     pub outbox_failure: Option<String>,
     /// Bytes of the outbox on disk, with what is freed later.
     pub outbox_disk_bytes: u64,
+    /// What is wrong with the medium although it takes writes; null: nothing.
+    pub warning: Option<String>,
     /// Pages made durable since the start.
     pub commits: u64,
     /// Snapshots since the start.
@@ -201,6 +203,7 @@ impl<S: Store + Chain> Driver<S> {
             failure: self.failure.as_ref().map(|failure| failure.reason.clone()),
             outbox_failure: self.chain.failure().map(str::to_owned),
             outbox_disk_bytes: self.store.chain_bytes(),
+            warning: self.store.complaint(),
             commits: self.commits,
             snapshots: self.snapshots,
             bytes_written: self.store.bytes_written(),

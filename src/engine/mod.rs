@@ -16,10 +16,11 @@
 //! | single readings | `dedup` · `records` `ordered` · `redelivery` |
 //! | across streams | `join` |
 //! | the books | `ledger` · `status` |
-//! | durability | `driver` `commit_policy` `wear` · `checkpoint` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
+//! | durability | `driver` `commit_policy` `wear` · `checkpoint` `additions` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |
 
 mod add;
+mod additions;
 mod advance;
 pub mod aggregate;
 mod backfill;
@@ -40,7 +41,6 @@ mod groups;
 mod idle;
 pub mod join;
 pub mod ledger;
-pub mod local;
 pub mod memory_store;
 mod names;
 mod number;

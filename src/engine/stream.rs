@@ -12,6 +12,7 @@ use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 
 use super::Canary;
+use super::additions::Additions;
 use super::backfill::Backfill;
 use super::dedup::Dedup;
 use super::devices::{self, DeviceTable, SlotKind};
@@ -89,6 +90,8 @@ pub(super) fn fields_of(spec: &StreamSpec) -> (FieldTable, Option<FieldIx>) {
 pub(super) struct Changes {
     /// Slots of devices that changed, each once, in order of their first change.
     pub devices: Vec<u32>,
+    /// What was added to panes.
+    pub additions: Additions,
     /// Panes that are gone: device, window, start.
     pub removed: Vec<(u32, u8, EventTime)>,
     /// Fields before this one are committed.
@@ -365,8 +368,10 @@ impl Stream {
             device.dirty = false;
             for pane in &mut device.panes {
                 pane.dirty = false;
+                pane.noted = false;
             }
         }
+        self.changes.additions.clear();
         self.ordered.mark_committed();
         self.dedup.mark_committed();
         self.backfill.mark_committed();

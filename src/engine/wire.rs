@@ -162,6 +162,14 @@ impl<'a> Reader<'a> {
     /// [`Damaged`] when the length exceeds what is left.
     pub fn bytes(&mut self) -> Result<&'a [u8], Damaged> {
         let len: usize = self.uint()?;
+        self.take(len)
+    }
+
+    /// So many bytes, borrowed.
+    ///
+    /// # Errors
+    /// [`Damaged`] when there are fewer.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Damaged> {
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Damaged)?;
         self.rest = rest;
         Ok(bytes)

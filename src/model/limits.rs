@@ -154,6 +154,9 @@ pub const BATCH_PAYLOAD_BYTES_MAX: usize = 112 * 1024;
 pub const PAGE_BYTES_MAX: usize = 48 * 1024;
 /// Page slots in one set; a snapshot is due before they run out.
 pub const PAGE_SLOTS_MAX: usize = 256;
+/// Additions to windows that are noted for one page, and values in them; some 1 MiB.
+/// Beyond it the windows are written whole. Above what one commit acknowledges.
+pub const ADDITIONS_MAX: usize = 16_384;
 /// Bytes of one configuration document.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// The least and the most that the outbox may be given, as stored. Each block of some

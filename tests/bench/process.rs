@@ -18,10 +18,20 @@ pub(crate) fn figure(name: &str, value: f64, unit: &str) {
 /// hundredths of a second.
 #[allow(dead_code, reason = "shared by several benchmarks, each uses a part")]
 pub(crate) fn process_cpu_time(pid: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process runs");
+    ticks_of(&pid.to_string(), [11, 12])
+}
+
+/// CPU time of the children of this process that have ended and were waited for.
+#[allow(dead_code, reason = "shared by several benchmarks, each uses a part")]
+pub(crate) fn children_cpu_time() -> Duration {
+    ticks_of("self", [13, 14])
+}
+
+fn ticks_of(process: &str, places: [usize; 2]) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("the process runs");
     // Behind the name, which may hold anything, in parentheses.
     let fields: Vec<&str> = stat.rsplit(')').next().expect("a name in parentheses").split_whitespace().collect();
-    let ticks: u64 = [11, 12].iter().map(|place| fields[*place].parse::<u64>().expect("a number")).sum();
+    let ticks: u64 = places.iter().map(|place| fields[*place].parse::<u64>().expect("a number")).sum();
     Duration::from_millis(ticks * 10)
 }
 

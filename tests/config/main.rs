@@ -7,7 +7,9 @@ mod wrong;
 
 use std::path::PathBuf;
 
-use tidegate::config::boot::{BrokerSpec, ClientCert, Config, Credential, Protocol, ProxySpec, Secret, TlsSpec, Trust};
+use tidegate::config::boot::{
+    BrokerSpec, ClientCert, Config, Credential, LocalSpec, Protocol, ProxySpec, Secret, TlsSpec, Trust,
+};
 use tidegate::config::check::{Checked, Refused, check, check_for_replay, keys};
 use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
@@ -84,6 +86,10 @@ late = { max_bytes = "64KiB", max_age = "7d" }
 
 [control]
 socket = "/run/tidegate/control.sock"
+
+[local]
+retain = true
+qos = 1
 
 [[streams]]
 name = "climate"
@@ -207,6 +213,8 @@ fn a_full_file_says_what_it_says() {
     assert_eq!(config.uplink.username, Some(Credential::File("/run/tidegate/user".into())));
     assert!(!format!("{config:?}").contains("gw 7"), "credentials are not for logs");
     assert_eq!(config.control, Some("/run/tidegate/control.sock".into()));
+    assert_eq!(config.local, Some(LocalSpec { retain: true, acknowledged: true }));
+    assert!(config.pipeline.local);
     assert_eq!(config.pipeline.topic_prefix, "site/tide");
     let outbox = config.pipeline.outbox;
     assert_eq!((outbox.bytes_max, outbox.memory_max), (65_536, 65_536));

@@ -42,6 +42,10 @@ const WRONG: &[Case] = &[
     ("\"http://gw%207@proxy.site:3128\"", "\"http://gw:secret@proxy.site:3128\"", &[("uplink.proxy_password_file", "has a password too")]),
     ("\"http://gw%207@proxy.site:3128\"", "\"https://proxy.site:3128\"", &[("uplink.proxy", "`https` is not supported")]),
     ("proxy = \"http://gw%207@proxy.site:3128\"\n", "", &[("uplink.proxy_password_file", "add `proxy`")]),
+    // --- local
+    ("qos = 1", "qos = 2", &[("local.qos", "from 0 to 1")]),
+    ("retain = true", "retain = \"yes\"", &[("local.retain", "true or false")]),
+    ("topic = \"boiler/state\"", "topic = \"site/{x...}\"", &[("local", "\"boiler\" would read what is written there, site/tide/gw-1/local/")]),
     // --- storage, control
     ("commit_interval = \"500ms\"", "commit_interval = 500", &[("storage.commit_interval", "\"500s\" or \"500ms\"")]),
     ("commit_interval = \"500ms\"", "commit_interval = \"0s\"", &[("storage.commit_interval", "from 10ms to 1m")]),

@@ -1,5 +1,7 @@
 //! The agent as a child process, and what it says about itself.
 
+#![allow(dead_code, reason = "shared by several test programs, each uses a part")]
+
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,21 +18,10 @@ pub(crate) struct Agent {
     child: Option<Child>,
 }
 
-/// How results get to the cloud.
-#[derive(Clone, Copy)]
-pub(crate) struct Way {
-    pub(crate) encoding: &'static str,
-    /// Lines of `[uplink]`.
-    pub(crate) uplink: &'static str,
-}
-
-/// As the configuration has it when it says nothing.
-pub(crate) const PLAIN: Way = Way { encoding: "json", uplink: "" };
-
 impl Agent {
     /// Writes the configuration; does not start yet.
-    pub(crate) fn new(dir: &Path, devices: u16, cloud: u16, way: Way) -> Agent {
-        fs::write(dir.join("tidegate.toml"), config(dir, devices, cloud, way)).unwrap();
+    pub(crate) fn new(dir: &Path, config: &Config<'_>) -> Agent {
+        fs::write(dir.join("tidegate.toml"), config.text(dir)).unwrap();
         Agent { dir: dir.to_owned(), child: None }
     }
 
@@ -87,6 +78,14 @@ impl Agent {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
+    /// As systemd does.
+    pub(crate) fn restart_if_ended(&mut self) {
+        if !self.is_running() {
+            self.child = None;
+            self.start();
+        }
+    }
+
     /// What it logged, over all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.join("agent.log")).unwrap_or_default()
@@ -123,26 +122,66 @@ pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
     status["engine"]["streams"][0]["ledger"][name].as_u64().unwrap_or(0)
 }
 
-/// Commits and snapshots are frequent, so that kills meet every phase of them. No device
-/// falls idle, so that panes depend on the readings alone.
-fn config(dir: &Path, devices: u16, cloud: u16, Way { encoding, uplink }: Way) -> String {
-    let dir = dir.display();
-    format!(
-        r#"[gateway]
+/// What differs between the configurations of tests. Commits and snapshots are frequent,
+/// so that kills meet every phase of them. No device falls idle, so that panes depend on
+/// the readings alone.
+pub(crate) struct Config<'a> {
+    /// Ports of the brokers.
+    pub(crate) devices: u16,
+    pub(crate) cloud: u16,
+    /// Further lines about each of them.
+    pub(crate) broker: &'a str,
+    pub(crate) encoding: &'a str,
+    /// Further lines of `[uplink]`.
+    pub(crate) uplink: &'a str,
+    /// Further lines of `[storage]`.
+    pub(crate) storage: &'a str,
+    pub(crate) snapshot_interval: &'a str,
+    /// Further lines of the stream.
+    pub(crate) stream: &'a str,
+    /// Further lines at the end.
+    pub(crate) more: &'a str,
+}
+
+impl Default for Config<'_> {
+    fn default() -> Self {
+        Config {
+            devices: 0,
+            cloud: 0,
+            broker: "",
+            encoding: "json",
+            uplink: "",
+            storage: "",
+            snapshot_interval: "400ms",
+            stream: "",
+            more: "",
+        }
+    }
+}
+
+impl Config<'_> {
+    fn text(&self, dir: &Path) -> String {
+        let dir = dir.display();
+        let Config { devices, cloud, broker, encoding, uplink, storage, snapshot_interval, stream, more } = self;
+        format!(
+            r#"[gateway]
 id = "gw-1"
 encoding = "{encoding}"
 
 [devices]
 broker = "mqtt://127.0.0.1:{devices}"
+{broker}
 
 [uplink]
 broker = "mqtt://127.0.0.1:{cloud}"
+{broker}
 {uplink}
 
 [storage]
 path = "{dir}/state"
 commit_interval = "50ms"
-snapshot_interval = "400ms"
+snapshot_interval = "{snapshot_interval}"
+{storage}
 
 [control]
 socket = "{dir}/control.sock"
@@ -154,12 +193,14 @@ fields = {{ temperature = "/temperature" }}
 time = {{ field = "/ts", unit = "ms" }}
 disorder = "2s"
 idle_timeout = "1h"
+{stream}
 
 [[streams.windows]]
 name = "5s"
 size = "5s"
 lateness = "60s"
 aggregates = ["count", "sum", "mean", "min", "max"]
-"#
-    )
+{more}"#
+        )
+    }
 }

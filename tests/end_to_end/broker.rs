@@ -48,7 +48,8 @@ impl Broker {
     /// The lines come after a plain loopback listener that allows anonymous
     /// clients (unless a line speaks of `allow_anonymous`), so settings of a
     /// listener belong to that one until a line opens another. `{dir}` in a
-    /// line becomes the broker's own temporary directory.
+    /// line becomes the broker's own temporary directory. It logs everything, unless a
+    /// line speaks of `log_type`.
     pub(crate) fn start(config_lines: &[&str]) -> Broker {
         Broker::start_in(tempfile::tempdir().expect("a temporary directory"), config_lines)
     }
@@ -130,8 +131,11 @@ impl Broker {
             .append(true)
             .open(self.dir.path().join("mosquitto.log"))
             .expect("the log file opens");
+        let config = fs::read_to_string(self.dir.path().join("mosquitto.conf")).expect("the configuration is read");
+        // It would override what the configuration says.
+        let verbose = (!config.contains("\nlog_type ")).then_some("-v");
         let mut child = Command::new(program())
-            .arg("-v")
+            .args(verbose)
             .arg("-c")
             .arg(self.dir.path().join("mosquitto.conf"))
             .stdin(Stdio::null())

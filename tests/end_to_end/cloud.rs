@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
-use tidegate::agent::uplink::packing::unpack;
+use tidegate::agent::uplink::packing::{is_packed, unpack};
 use tidegate::fleet::receiver::{Effect, Receiver};
 
-/// Generous: two cores are shared with compilers.
-pub(crate) const WAIT_MAX: Duration = Duration::from_mins(1);
+/// Generous: two cores are shared with compilers, and the agent may wait for a minute before
+/// it tries a broker again.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(150);
 /// Between two looks at a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -21,6 +22,8 @@ pub(crate) struct Cloud {
     pub(crate) log: Vec<Value>,
     /// Status documents in the order of arrival.
     pub(crate) statuses: Vec<Value>,
+    /// Batches that came compressed.
+    pub(crate) packed: usize,
     subscriber: Subscriber,
 }
 
@@ -30,7 +33,8 @@ impl Cloud {
     pub(crate) fn connect(port: u16) -> Cloud {
         let spec = ClientSpec { host: "127.0.0.1".into(), port, client_id: "cloud".into(), clean: false };
         let subscriber = Subscriber::new(spec, &["tidegate/gw-1/data/+", "tidegate/gw-1/status"]);
-        let mut cloud = Cloud { receiver: Receiver::new(), log: Vec::new(), statuses: Vec::new(), subscriber };
+        let mut cloud =
+            Cloud { receiver: Receiver::new(), log: Vec::new(), statuses: Vec::new(), packed: 0, subscriber };
         let deadline = Instant::now() + WAIT_MAX;
         while !cloud.receive(LOOK_AGAIN) {
             assert!(Instant::now() < deadline, "the cloud's broker does not answer");
@@ -65,6 +69,7 @@ impl Cloud {
                 if message.topic.ends_with("/status") {
                     self.statuses.push(serde_json::from_slice(&message.payload).expect("a status is JSON"));
                 } else {
+                    self.packed += usize::from(is_packed(&message.payload));
                     let payload = unpack(&message.payload).expect("a whole frame, or none");
                     let applied = self.receiver.handle_message(&payload).expect("the contract is kept");
                     for one in applied.iter().filter(|one| one.effect == Effect::Conflict) {
@@ -93,11 +98,16 @@ impl Cloud {
     /// No number missing, none used twice, every lane from its beginning, and
     /// one epoch: nothing was lost.
     pub(crate) fn assert_contract(&self) {
-        assert_eq!(self.receiver.holes(), []);
-        assert_eq!((self.receiver.counts().conflicts, self.receiver.counts().refused), (0, 0));
-        let lanes: Vec<_> = self.receiver.lanes().collect();
-        for (lane, low, _) in &lanes {
-            assert_eq!((*low, lane.epoch), (0, lanes[0].0.epoch), "{lane:?} has one epoch, from its first number");
-        }
+        assert_contract(&self.receiver);
+    }
+}
+
+/// See [`Cloud::assert_contract`].
+pub(crate) fn assert_contract(receiver: &Receiver) {
+    assert_eq!(receiver.holes(), []);
+    assert_eq!((receiver.counts().conflicts, receiver.counts().refused), (0, 0));
+    let lanes: Vec<_> = receiver.lanes().collect();
+    for (lane, low, _) in &lanes {
+        assert_eq!((*low, lane.epoch), (0, lanes[0].0.epoch), "{lane:?} has one epoch, from its first number");
     }
 }

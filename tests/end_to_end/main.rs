@@ -22,3 +22,4 @@ mod outages;
 mod proxy;
 mod receive;
 mod scene;
+mod tap;

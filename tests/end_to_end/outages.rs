@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
+use serde_json::Value;
+use tidegate::agent::mqtt::client::{ClientSpec, Publisher, Received, Subscriber};
 
-use crate::agent::{Agent, PLAIN};
+use crate::agent::{Agent, Config};
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::scene::{DEVICES_CONFIG, PERSISTENT, Scene, assert_exact, fleet, wait_until};
@@ -78,7 +79,8 @@ fn an_agent_that_finds_no_broker_waits_for_both() {
     devices.stop();
     cloud_broker.stop();
     let dir = tempfile::tempdir().unwrap();
-    let mut agent = Agent::new(dir.path(), devices.port, cloud_broker.port, PLAIN);
+    let config = Config { devices: devices.port, cloud: cloud_broker.port, ..Config::default() };
+    let mut agent = Agent::new(dir.path(), &config);
     agent.start();
     wait_until("the agent is up without brokers", || agent.status().is_some());
 
@@ -113,4 +115,44 @@ fn a_backlog_of_twenty_thousand_readings_is_worked_off_exactly() {
     scene.wait_for_received(deliveries.len());
     assert_exact(&scene.cloud, &deliveries);
     scene.cloud.assert_contract();
+}
+
+#[test]
+fn results_on_the_gateway_go_on_while_the_cloud_is_gone() {
+    let deliveries = fleet(6, 3, 60);
+    let mut scene = Scene::with_config(Config { uplink: "[local]\nqos = 1", ..Config::default() });
+    scene.cloud_broker.stop();
+    let spec =
+        ClientSpec { host: "127.0.0.1".into(), port: scene.devices.port, client_id: "display".into(), clean: true };
+    let mut display = Subscriber::new(spec, &["tidegate/gw-1/local/#"]);
+    let mut here = BTreeMap::new();
+    let look = |display: &mut Subscriber, here: &mut BTreeMap<String, Value>| match display.next(WAIT_MAX / 600) {
+        Received::Message(message) => {
+            let record: Value = serde_json::from_slice(&message.payload).expect("a record is JSON");
+            let id = record["id"].as_str().expect("an id").replacen("gw-1/", "tidegate/gw-1/local/", 1);
+            assert!(id.starts_with(&format!("{}/", message.topic)), "{} of {id}", message.topic);
+            display.ack(&message);
+            here.insert(id, record);
+        }
+        Received::Subscribed(_) | Received::Lost(_) | Received::Nothing => {}
+    };
+    wait_until("the display has subscribed", || {
+        look(&mut display, &mut here);
+        scene.devices.log().contains("Sending SUBACK to display")
+    });
+    wait_until("the agent can publish here", || {
+        scene.agent.status().is_some_and(|status| status["local"]["connected"] == true)
+    });
+    scene.publish(&deliveries);
+    wait_until("all windows are on the gateway", || {
+        look(&mut display, &mut here);
+        here.len() >= 3 * 12
+    });
+    scene.cloud_broker.restart();
+    scene.wait_for_panes(3 * 12);
+    assert_exact(&scene.cloud, &deliveries);
+    for (id, pane) in scene.cloud.receiver.panes() {
+        let here = &here[&id.replacen("gw-1/", "tidegate/gw-1/local/", 1)];
+        assert_eq!((&here["values"], &here["rev"]), (&pane["values"], &pane["rev"]), "{id}");
+    }
 }

@@ -1,16 +1,18 @@
 //! Two brokers, an agent between them and a cloud that listens: what every test
 //! begins with.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
 use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
 use tidegate::fleet::oracle::Oracle;
+use tidegate::fleet::receiver::Receiver;
 use tidegate::fleet::{Delivery, Fleet, FleetSpec};
 use tidegate::model::time::{EventTime, Span};
 
-use crate::agent::{Agent, PLAIN, Way};
+use crate::agent::{Agent, Config};
 use crate::broker::Broker;
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::proxy::Proxy;
@@ -39,32 +41,52 @@ pub(crate) struct Scene {
     /// Between the agent and the cloud's broker.
     pub(crate) uplink_wire: Proxy,
     publisher: Publisher,
-    /// Holds the agent's configuration and state.
-    _dir: TempDir,
+    /// Holds the agent's configuration and state, unless the setting says where.
+    _dir: Option<TempDir>,
+}
+
+/// What a scene is made of.
+pub(crate) struct Setting<'a> {
+    pub(crate) devices: Broker,
+    pub(crate) cloud: Broker,
+    /// But for the ports.
+    pub(crate) config: Config<'a>,
+    /// Instead of a temporary directory.
+    pub(crate) dir: Option<&'a Path>,
+}
+
+impl Setting<'_> {
+    /// Two brokers, and nothing else.
+    pub(crate) fn plain() -> Setting<'static> {
+        let (devices, cloud) = (Broker::start(DEVICES_CONFIG), Broker::start(PERSISTENT));
+        Setting { devices, cloud, config: Config::default(), dir: None }
+    }
 }
 
 impl Scene {
     /// With brokers that run, and the agent subscribed.
     pub(crate) fn start() -> Scene {
-        Scene::set(Broker::start(DEVICES_CONFIG), PLAIN)
+        Scene::set(Setting::plain())
     }
 
     /// As [`Scene::start`], behind this broker of the devices.
     pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
-        Scene::set(devices, PLAIN)
+        Scene::set(Setting { devices, ..Setting::plain() })
     }
 
-    /// As [`Scene::start`], with this way to the cloud.
-    pub(crate) fn with_way(way: Way) -> Scene {
-        Scene::set(Broker::start(DEVICES_CONFIG), way)
+    /// As [`Scene::start`], with this configuration.
+    pub(crate) fn with_config(config: Config<'_>) -> Scene {
+        Scene::set(Setting { config, ..Setting::plain() })
     }
 
-    fn set(devices: Broker, way: Way) -> Scene {
-        let cloud_broker = Broker::start(PERSISTENT);
-        let dir = tempfile::tempdir().unwrap();
+    /// As [`Scene::start`], in this setting.
+    pub(crate) fn set(setting: Setting<'_>) -> Scene {
+        let Setting { devices, cloud: cloud_broker, config, dir } = setting;
+        let temporary = dir.is_none().then(|| tempfile::tempdir().unwrap());
+        let dir = dir.or(temporary.as_ref().map(TempDir::path)).expect("one of them");
         let wire = Proxy::start(devices.port);
         let uplink_wire = Proxy::start(cloud_broker.port);
-        let mut agent = Agent::new(dir.path(), wire.port, uplink_wire.port, way);
+        let mut agent = Agent::new(dir, &Config { devices: wire.port, cloud: uplink_wire.port, ..config });
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
         let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };
@@ -76,7 +98,7 @@ impl Scene {
             wire,
             uplink_wire,
             publisher: Publisher::new(spec),
-            _dir: dir,
+            _dir: temporary,
         };
         scene.wait_for_subscriptions(1);
         scene
@@ -172,6 +194,11 @@ pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
 /// What the cloud must end with: every window that the closing readings close,
 /// in the form of [`Cloud::results`] without the watermark.
 pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
+    assert_received(&cloud.receiver, deliveries);
+}
+
+/// As [`assert_exact`], of any receiver.
+pub(crate) fn assert_received(receiver: &Receiver, deliveries: &[Delivery]) {
     let mut oracle = Oracle::new(WINDOW, 0);
     let last = deliveries.iter().map(|delivery| delivery.event).max().expect("a fleet has deliveries");
     for delivery in deliveries {
@@ -188,7 +215,7 @@ pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
         })
         .collect();
     expected.sort_by_key(|pane| pane["id"].as_str().map(str::to_owned));
-    let standing: Vec<_> = cloud.receiver.panes().map(|(_, record)| record).collect();
+    let standing: Vec<_> = receiver.panes().map(|(_, record)| record).filter(|pane| pane["window"] == "5s").collect();
     let ids = |panes: &mut dyn Iterator<Item = &serde_json::Value>| -> Vec<String> {
         panes.map(|pane| pane["id"].as_str().unwrap_or("?").to_owned()).collect()
     };
@@ -196,7 +223,7 @@ pub(crate) fn assert_exact(cloud: &Cloud, deliveries: &[Delivery]) {
     for (pane, expected) in standing.into_iter().zip(&expected) {
         assert_same_numbers(pane, expected);
     }
-    assert_eq!(cloud.receiver.late().count(), 0, "nothing is late within the bound");
+    assert_eq!(receiver.late().count(), 0, "nothing is late within the bound");
 }
 
 /// `3` and `3.0` are the same number.

@@ -285,3 +285,26 @@ fn a_receiver_sees_what_a_batch_is_without_opening_it() {
         "{seen}"
     );
 }
+
+/// What a real broker says about itself.
+#[test]
+fn the_limits_of_a_real_broker_are_kept_to() {
+    let broker = Broker::start(&["max_packet_size 4096", "max_inflight_messages 3"]);
+    let mut cloud = Peer::connect(broker.port, "cloud");
+    cloud.subscribe("t/gw/data/#");
+    let task = Task::uplink(five(broker.port));
+    let (outbound, terms) = task.uplink_up_on_terms();
+    let UplinkTerms { payload_max, window } = terms.expect("MQTT 5 says");
+    assert!((3_500..4_096).contains(&payload_max) && window == 3, "{payload_max} {window}");
+    let sized = |id, bytes| Outbound::Batch(Batch::new(BatchId(id), "t/gw/data/live", vec![b'x'; bytes]));
+    outbound.try_send(sized(1, 5_000)).expect("connected");
+    assert_eq!(task.refused_batch(), (BatchId(1), Refusal::Poison));
+    for id in 2..12 {
+        outbound.try_send(sized(id, payload_max)).expect("connected");
+    }
+    for id in 2..12 {
+        assert_eq!(task.acked(), BatchId(id));
+        assert_eq!(cloud.receive().payload.len(), payload_max);
+    }
+    assert!(!outbound.is_disconnected());
+}

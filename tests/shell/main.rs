@@ -10,6 +10,7 @@ mod control;
 mod echo;
 mod five;
 mod ingest;
+mod local;
 mod peer;
 mod proxy;
 mod systemd;

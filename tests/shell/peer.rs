@@ -116,6 +116,16 @@ impl Peer {
         self.publish_many(topic, std::iter::once(payload));
     }
 
+    /// Publishes at `QoS` 1 for whoever subscribes later, and waits for the PUBACK.
+    pub(crate) fn publish_retained(&mut self, topic: &str, payload: &[u8]) {
+        let mut body = Vec::new();
+        push_text(&mut body, topic);
+        body.extend_from_slice(&[0, 1]);
+        body.extend_from_slice(payload);
+        self.write(0x33, &body);
+        assert_eq!(self.read().0, 0x40, "PUBACK");
+    }
+
     /// Publishes at `QoS` 1, up to 50 at a time unacknowledged.
     pub(crate) fn publish_many<'a>(&mut self, topic: &str, payloads: impl Iterator<Item = &'a [u8]>) {
         let mut open = 0;

@@ -10,9 +10,10 @@ use flume::Sender;
 use tidegate::agent::clock::SystemClock;
 use tidegate::agent::inbox::{Arrival, Inbox, InboxSender, Input, Outbound, inbox};
 use tidegate::agent::mqtt::ingest::{self, IngestSpec};
+use tidegate::agent::mqtt::local::{self, LocalTask};
 use tidegate::agent::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
-use tidegate::config::boot::{BrokerSpec, Protocol};
-use tidegate::engine::step::{BatchId, Refusal, UplinkTerms};
+use tidegate::config::boot::{BrokerSpec, LocalSpec, Protocol};
+use tidegate::engine::step::{BatchId, LocalRecord, Refusal, UplinkTerms};
 use tidegate::model::time::Span;
 use tokio::sync::watch;
 
@@ -69,6 +70,11 @@ impl Task {
         Task::start(|inbox, stop| uplink::run(spec, inbox, SystemClock::start(), stop))
     }
 
+    pub(crate) fn local(broker: BrokerSpec, spec: LocalSpec) -> Task {
+        let task = LocalTask { broker, spec, retry_max: RETRY_MAX };
+        Task::start(|inbox, stop| local::run(task, inbox, SystemClock::start(), stop))
+    }
+
     fn start<F: Future<Output = ()>>(
         task: impl FnOnce(InboxSender, watch::Receiver<bool>) -> F + Send + 'static,
     ) -> Task {
@@ -89,7 +95,7 @@ impl Task {
     pub(crate) fn devices_up(&self, resumed_wanted: bool) -> (u32, Sender<u16>) {
         loop {
             match self.next() {
-                Input::DevicesUp { connection, resumed, acks } => {
+                Input::DevicesUp { connection, resumed, acks, .. } => {
                     assert_eq!(resumed, resumed_wanted, "session present");
                     self.acks.replace(Some(acks.clone()));
                     return (connection, acks);
@@ -139,16 +145,37 @@ impl Task {
     pub(crate) fn uplink_up_on_terms(&self) -> (Sender<Outbound>, Option<UplinkTerms>) {
         loop {
             match self.next() {
-                Input::UplinkUp { outbound, terms } => return (outbound, terms),
+                Input::UplinkUp { outbound, terms, .. } => return (outbound, terms),
                 Input::UplinkDown { .. } => {}
                 other => panic!("UplinkUp expected, got {}", name(&other)),
             }
         }
     }
 
+    /// What a connection that stands has to complain about.
+    pub(crate) fn uplink_notice(&self) -> String {
+        loop {
+            match self.next() {
+                Input::UplinkUp { notice, .. } => return notice,
+                Input::UplinkDown { .. } => {}
+                other => panic!("UplinkUp expected, got {}", name(&other)),
+            }
+        }
+    }
+
+    pub(crate) fn local_up(&self) -> Sender<LocalRecord> {
+        loop {
+            match self.next() {
+                Input::LocalUp { records } => return records,
+                Input::LocalDown { .. } => {}
+                other => panic!("LocalUp expected, got {}", name(&other)),
+            }
+        }
+    }
+
     pub(crate) fn down(&self) -> String {
         match self.next() {
-            Input::DevicesDown { reason } | Input::UplinkDown { reason, .. } => reason,
+            Input::DevicesDown { reason } | Input::UplinkDown { reason, .. } | Input::LocalDown { reason } => reason,
             other => panic!("a disconnect expected, got {}", name(&other)),
         }
     }

@@ -160,6 +160,9 @@ fn f88_the_last_files_that_fit_stay_in_use_until_there_are_new_ones_that_do() {
     publishes_on_the_next_connection();
     fs::write(files.join("trusted.crt"), "").expect("written");
     assert!(!publishes_on_the_next_connection().contains("'renewed'"));
+    // It is told, too; the dropped queue makes for the next connection.
+    let notice = task.uplink_notice();
+    assert!(notice.contains("those before are: ") && notice.contains("mine.key: cannot be read"), "{notice}");
     fs::copy(files.join("ca.crt"), files.join("trusted.crt")).expect("copied");
     copy_pair(&files, "renewed", "mine");
     let log = publishes_on_the_next_connection();

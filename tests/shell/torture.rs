@@ -10,6 +10,7 @@ use tidegate::agent::inbox::{Input, inbox};
 use tidegate::agent::mqtt::ingest::{self, IngestSpec};
 use tidegate::agent::status::Identity;
 use tidegate::agent::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
+use tidegate::config::boot::{BrokerSpec, Protocol};
 use tidegate::model::time::Span;
 use tokio::sync::{oneshot, watch};
 
@@ -22,7 +23,7 @@ use crate::task::{RETRY_MAX, broker_spec};
 const MESSAGES: u32 = 10_000;
 
 /// Ingest, engine thread and uplink between the two proxies, until `stop`.
-fn agent(devices: u16, cloud: u16, stop: oneshot::Receiver<()>) {
+fn agent(devices: u16, cloud: u16, protocol: Protocol, stop: oneshot::Receiver<()>) {
     let clock = SystemClock::start();
     let (sender, receiver) = inbox();
     let identity = Identity { gateway: "gw".into(), config_hash: String::new() };
@@ -32,7 +33,7 @@ fn agent(devices: u16, cloud: u16, stop: oneshot::Receiver<()>) {
     let ingest_spec =
         IngestSpec { broker: broker_spec(devices, "gw"), filters: vec!["d/#".into()], retry_max: RETRY_MAX };
     let uplink_spec = UplinkSpec {
-        broker: broker_spec(cloud, "gw-uplink"),
+        broker: BrokerSpec { protocol, ..broker_spec(cloud, "gw-uplink") },
         status_topic: "t/status".into(),
         will: Vec::new(),
         retry_max: RETRY_MAX,
@@ -58,16 +59,27 @@ fn agent(devices: u16, cloud: u16, stop: oneshot::Receiver<()>) {
 
 #[test]
 fn no_message_is_lost_over_hundreds_of_torn_connections_and_a_broker_restart() {
+    torn(Protocol::V311, 4_000);
+}
+
+#[test]
+fn nor_is_one_with_mqtt_5_to_the_cloud() {
+    // With its properties a message is four times as long.
+    torn(Protocol::V5, 16_000);
+}
+
+/// `uplink_bytes_max`: of one connection to the cloud.
+fn torn(protocol: Protocol, uplink_bytes_max: u64) {
     let settings = ["persistence true", "persistence_location {dir}/", "max_queued_messages 0"];
     let (mut devices, cloud) = (Broker::start(&settings), Broker::start(&["max_queued_messages 0"]));
-    let (in_proxy, out_proxy) = (Proxy::start(devices.port, 1, 4_000), Proxy::start(cloud.port, 2, 4_000));
+    let (in_proxy, out_proxy) = (Proxy::start(devices.port, 1, 4_000), Proxy::start(cloud.port, 2, uplink_bytes_max));
     // Only a session that exists can keep what comes while it is away.
     Peer::leave_session(devices.port, "gw", "d/#");
     let mut results = Peer::connect(cloud.port, "results");
     results.subscribe("t/out");
     let (stop, stopping) = oneshot::channel();
     let (in_port, out_port) = (in_proxy.port, out_proxy.port);
-    let agent = thread::spawn(move || agent(in_port, out_port, stopping));
+    let agent = thread::spawn(move || agent(in_port, out_port, protocol, stopping));
 
     let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
     let mut receive = |wanted: u32, results: &mut Peer| {

@@ -84,6 +84,8 @@ fn everything_at_its_bound_has_room_and_comes_back() {
 
     driver.stop(now(), &mut |_| ());
     assert_eq!(driver.storage_status().failure, None);
+    // What waited for the uplink is on the chain now.
+    let state = driver.engine().snapshot(now());
     assert_eq!(driver.engine().outbox().held(tidegate::engine::outbox::LaneKind::Alarm), 0);
     drop(driver);
     let blobs = std::fs::read_dir(dir.path().join("pages/blobs")).map_or(0, Iterator::count);

@@ -32,8 +32,12 @@ use super::packet::{ConnAck, FromBroker, Greeting, ToBroker, Will};
 use super::reason::{NO_RETAIN, Reason, UNSUPPORTED_VERSION};
 use super::tls::{TlsError, TlsFiles};
 
-/// Bytes read at once.
-const READ_BYTES: usize = 16 * 1_024;
+/// Bytes of a buffer for reading. Messages are parts of it, and hold all of it for as long as
+/// the last one of them waits in the inbox.
+const READ_BYTES: usize = 8 * 1_024;
+/// So much of it is left at least when something is read into it: a new one for every short
+/// read would hold a hundred times what the messages take.
+const READ_BYTES_MIN: usize = 256;
 /// Packets are gathered up to here before they are written.
 const WRITE_BYTES: usize = 64 * 1_024;
 
@@ -171,6 +175,14 @@ impl Dialer {
         Ok((link, connack))
     }
 
+    /// What is not as it should be although there is a connection; empty: nothing.
+    pub fn notice(&self) -> String {
+        match self.files.problem() {
+            "" => String::new(),
+            problem => format!("the new TLS files cannot be used, those before are: {problem}"),
+        }
+    }
+
     fn greeting(&self) -> Result<Greeting, LinkError> {
         let (clean, will) = match &self.purpose {
             Purpose::PersistentSession => (false, None),
@@ -201,9 +213,8 @@ impl Dialer {
 impl Link {
     async fn greet(&mut self) -> Result<ConnAck, LinkError> {
         self.flush().await?;
-        let packet = self.read().await?;
-        let FromBroker::ConnAck(connack) = packet else {
-            return Err(LinkError::Broken(format!("expected CONNACK, got {packet:?}")));
+        let FromBroker::ConnAck(connack) = self.read().await? else {
+            return Err(LinkError::Broken("the broker sends something before its CONNACK: is it MQTT?".into()));
         };
         Ok(connack)
     }
@@ -218,7 +229,9 @@ impl Link {
                 let FromBroker::Disconnect(reason) = packet else { return Ok(packet) };
                 return Err(LinkError::Ended(reason));
             }
-            self.inbound.reserve(READ_BYTES);
+            if self.inbound.capacity() - self.inbound.len() < READ_BYTES_MIN {
+                self.inbound.reserve(READ_BYTES);
+            }
             match self.pipe.read_buf(&mut self.inbound).await {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(_len) => {}
@@ -271,5 +284,40 @@ impl Link {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// Messages that trickle in and wait in the inbox: memory is that of the messages.
+    #[test]
+    fn messages_of_many_short_reads_share_few_buffers() {
+        const MESSAGES: usize = 2_000;
+        // As small as they get beside their payload.
+        const PACKET: &[u8] = b"\x30\x12\x00\x01tsome 15 bytes..";
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let payloads: Vec<Bytes> = runtime.block_on(async {
+            let (mut broker, pipe) = tokio::io::duplex(64);
+            let codec = Codec::new(Protocol::V311);
+            let mut link = Link { pipe: Box::new(pipe), codec, inbound: BytesMut::new(), outbound: BytesMut::new() };
+            let mut payloads = Vec::new();
+            for _ in 0..MESSAGES {
+                broker.write_all(PACKET).await.expect("room for one");
+                match link.read().await {
+                    Ok(FromBroker::Publish(message)) => payloads.push(message.payload),
+                    Ok(other) => panic!("{other:?}"),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            payloads
+        });
+        let next = |pair: &[Bytes]| pair[1].as_ptr() as usize == pair[0].as_ptr() as usize + PACKET.len();
+        let buffers = 1 + payloads.windows(2).filter(|pair| !next(pair)).count();
+        let bytes = MESSAGES * PACKET.len();
+        assert!(buffers * READ_BYTES < bytes * 3 / 2, "{buffers} buffers for {bytes} bytes");
     }
 }

@@ -128,7 +128,7 @@ async fn connect<'a>(
     let now = clock.proc();
     retry.handle_up(now);
     let (acks_in, acks) = flume::bounded(ACKS_LEN);
-    inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in }).await?;
+    inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in, notice: dialer.notice() }).await?;
     let mut session = Session {
         spec,
         inbox,

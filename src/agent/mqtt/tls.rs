@@ -95,6 +95,11 @@ impl TlsFiles {
         Ok(Arc::clone(&good.config))
     }
 
+    /// Why the files as they are now cannot be used; empty: they can.
+    pub fn problem(&self) -> &str {
+        &self.reported
+    }
+
     fn read(&mut self, spec: &TlsSpec) -> Result<Arc<ClientConfig>, TlsError> {
         let contents = Contents::read(spec)?;
         let fingerprint = contents.fingerprint();

@@ -78,3 +78,34 @@ pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
+
+/// A moment between two operations at which the process may be killed: the tests look
+/// at what is on the disk then.
+#[cfg(not(test))]
+pub(super) fn step() {}
+
+#[cfg(test)]
+pub(super) use steps::step;
+
+#[cfg(test)]
+pub(super) mod steps {
+    use std::cell::RefCell;
+
+    type AtStep = Box<dyn FnMut()>;
+
+    thread_local! {
+        static AT_STEP: RefCell<Option<AtStep>> = const { RefCell::new(None) };
+    }
+
+    pub(in super::super) fn step() {
+        AT_STEP.with_borrow_mut(|at_step| at_step.as_mut().map_or((), |at_step| at_step()));
+    }
+
+    /// Has `at_step` called at each step of `work`.
+    pub(in super::super) fn watch<T>(at_step: impl FnMut() + 'static, work: impl FnOnce() -> T) -> T {
+        AT_STEP.set(Some(Box::new(at_step)));
+        let result = work();
+        AT_STEP.set(None);
+        result
+    }
+}

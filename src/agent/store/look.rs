@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 
 use super::chain::ChainReader;
-use super::{FRESH, OpenError, PAGES, SledStore, find, give_up, open_with, witness};
+use super::{FRESH, OpenError, PAGES, SledStore, Trouble, find, give_up, open_with, sort, witness};
 use crate::engine::chain::Chain;
 use crate::engine::store::{Loaded, Store, StoreError, WriteState};
 
@@ -130,13 +130,13 @@ impl Copy {
     fn of(dir: &Path) -> Result<Copy, OpenError> {
         let unusable = |source| OpenError::Unusable { dir: dir.to_owned(), source };
         fs::read_dir(dir).map_err(unusable)?;
-        let place = make_temporary().map_err(|error| give_up(&std::env::temp_dir(), super::sort(error)))?;
+        let place = make_temporary().map_err(|error| give_up(&std::env::temp_dir(), sort(error)))?;
         let mut copy = Copy { dir: place, unreadable: 0 };
         let target = copy.dir.clone();
         for name in [PAGES, FRESH] {
-            copy.copy_dir(&dir.join(name), &target.join(name)).map_err(|error| match super::sort(error) {
-                super::Trouble::Full => OpenError::Full(target.clone()),
-                trouble => give_up(dir, trouble),
+            copy.copy_dir(&dir.join(name), &target.join(name)).map_err(|error| match sort(error) {
+                Trouble::Full => OpenError::Full(target.clone()),
+                trouble @ (Trouble::Io(_) | Trouble::Damaged(_)) => give_up(dir, trouble),
             })?;
         }
         let witness = dir.join(witness::NAME);

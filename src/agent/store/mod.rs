@@ -4,10 +4,12 @@
 //! ```text
 //! <dir>/lock         held by the process that uses the store
 //! <dir>/pages/       sled: conf, db, snap.*, blobs/
+//! <dir>/pages.saved  what the start found in it, until the next snapshot
 //! <dir>/pages.new/   a database that is being repaired
 //! <dir>/outbox/      what the uplink has not taken for long (chain/)
 //! <dir>/reserve      space kept from other programs (ballast.rs)
-//! <dir>/witness      how far the pages had come (witness.rs)
+//! <dir>/witness      how far the pages had come at a snapshot (witness.rs)
+//! <dir>/progress     and at the last commit (progress.rs)
 //! <dir>/quarantine/  at most 3 databases that were found damaged
 //! ```
 //!
@@ -29,6 +31,7 @@ mod files;
 mod guard;
 pub mod look;
 mod packing;
+mod progress;
 mod quarantine;
 mod salvage;
 mod sled;
@@ -40,6 +43,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::ballast::Ballast;
+use self::progress::Progress;
 use self::sled::{SledSlots, Trouble};
 use self::witness::{Testimony, Witness};
 use crate::engine::chain::Chain;
@@ -88,8 +92,11 @@ pub struct SledStore {
     dir: PathBuf,
     /// What `open` found, until it is fetched.
     loaded: Option<Loaded>,
+    progress: Progress,
     chain: DiskChain,
     ballast: Ballast,
+    /// What the start found may be in a file of its own.
+    saved: bool,
     _lock: File,
 }
 
@@ -126,7 +133,9 @@ pub fn open_with(dir: &Path, reserve: u64) -> Result<SledStore, OpenError> {
     }
     let (ring, loaded) = found.map_err(|trouble| give_up(dir, trouble))?;
     let chain = DiskChain::open(dir, reserve).map_err(unusable)?;
-    Ok(SledStore { ring, chain, ballast, dir: dir.to_owned(), loaded: Some(loaded), _lock: lock })
+    let progress = Progress::open(dir);
+    let (dir, loaded) = (dir.to_owned(), Some(loaded));
+    Ok(SledStore { ring, progress, chain, ballast, saved: true, dir, loaded, _lock: lock })
 }
 
 fn give_up(dir: &Path, trouble: Trouble) -> OpenError {
@@ -168,8 +177,10 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         files::remove_special(&pages).map_err(sort)?;
     }
     let testimony = Testimony::read(dir).map_err(sort)?;
+    let known = testimony.mark().max(Progress::read(dir));
     // Before sled sees the file: what it cannot make sense of, it overwrites.
-    let (saved, saved_mark) = salvage::salvage(&pages);
+    let (saved, saved_mark) = salvage::salvage(dir, &pages);
+    files::step();
     let (found, mut loaded) = match SledSlots::create(&pages) {
         Ok(slots) => {
             let mut ring = Ring::new(slots, ZSTD);
@@ -181,11 +192,12 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         }
         Err(trouble) => return Err(trouble),
     };
+    files::step();
     let mut reached = found.as_ref().map(Ring::mark).unwrap_or_default();
     let mut replace = !loaded.damage.is_empty();
     // Without a sign of damage sled decides: a page of which not all had been
     // written at a power cut may be found in the file.
-    if (replace || reached < testimony.mark()) && saved_mark > reached {
+    if (replace || reached < known) && saved_mark > reached {
         loaded.damage.push(format!(
             "generation {} page {} was read from the file itself",
             saved_mark.generation, saved_mark.seq
@@ -198,11 +210,18 @@ fn find(dir: &Path) -> Result<(Ring<SledSlots>, Loaded), Trouble> {
         drop(saved);
     }
     note_testimony(testimony, reached, &mut loaded);
-    let floor = testimony.mark().max(reached);
+    if reached < known && testimony.mark() < known {
+        loaded.damage.push(format!(
+            "commits are missing: generation {} page {} instead of generation {} page {}",
+            reached.generation, reached.seq, known.generation, known.seq
+        ));
+    }
+    let floor = known.max(reached);
     let mut ring = match found {
         Some(ring) if !replace => ring,
         damaged => {
             drop(damaged);
+            files::step();
             start_anew(dir, floor, &mut loaded)?
         }
     };
@@ -218,9 +237,11 @@ fn start_anew(dir: &Path, floor: Mark, loaded: &mut Loaded) -> Result<Ring<SledS
     // First of all: if the power goes now, the next start must know.
     let lost = Witness { epoch: loaded.epoch_floor, mark: floor, lost: true };
     lost.write(dir).map_err(sort)?;
+    files::step();
     let fresh = dir.join(FRESH);
     let build = |loaded: &Loaded| {
         remove(&fresh)?;
+        files::step();
         let mut ring = Ring::new(SledSlots::create(&fresh)?, ZSTD);
         Ok(save(&mut ring, floor, loaded))
     };
@@ -229,13 +250,17 @@ fn start_anew(dir: &Path, floor: Mark, loaded: &mut Loaded) -> Result<Ring<SledS
         other => other,
     }?
     .unwrap_or_else(|error| loaded.damage.push(format!("what was saved is in memory only: {error}")));
+    files::step();
     let pages = dir.join(PAGES);
     if pages.exists() {
         let aside = quarantine::put_aside(dir, &pages).map_err(sort)?;
         loaded.damage.push(format!("the damaged database is kept as {}", aside.display()));
     }
+    files::step();
     finish_anew(dir).map_err(sort)?;
+    files::step();
     let mut ring = Ring::new(SledSlots::create(&pages)?, ZSTD);
+    files::step();
     ring.load().map_err(|error| Trouble::Damaged(error.to_string()))?;
     Ok(ring)
 }
@@ -284,8 +309,12 @@ fn note_testimony(testimony: Testimony, reached: Mark, loaded: &mut Loaded) {
 fn save(ring: &mut Ring<SledSlots>, floor: Mark, loaded: &Loaded) -> Result<(), StoreError> {
     let Some(snapshot) = &loaded.snapshot else { return Ok(()) };
     ring.reset(floor);
+    files::step();
     ring.snapshot(snapshot)?;
-    loaded.pages.iter().try_for_each(|page| ring.commit(page))
+    loaded.pages.iter().try_for_each(|page| {
+        files::step();
+        ring.commit(page)
+    })
 }
 
 /// A database for a chain, in a directory of its own.
@@ -316,7 +345,9 @@ impl Store for SledStore {
     }
 
     fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
-        self.with_room(|store| store.ring.commit(page))
+        self.with_room(|store| store.ring.commit(page))?;
+        self.progress.note(self.ring.mark());
+        Ok(())
     }
 
     fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
@@ -325,6 +356,10 @@ impl Store for SledStore {
 
     fn snapshot_in_pieces(&mut self, write: &WriteState<'_>) -> Result<(), StoreError> {
         self.with_room(|store| store.ring.snapshot_in_pieces(write))?;
+        if core::mem::take(&mut self.saved) {
+            salvage::forget(&self.dir);
+        }
+        self.progress.note(self.ring.mark());
         // The pace at which it is worth looking whether there is room again.
         self.ballast.make();
         Ok(())
@@ -348,7 +383,7 @@ impl Store for SledStore {
     }
 
     fn bytes_written(&self) -> u64 {
-        self.ring.bytes_written()
+        self.ring.bytes_written() + self.chain.bytes_written()
     }
 }
 
@@ -378,3 +413,6 @@ impl Chain for SledStore {
         self.chain.chain_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,9 @@ pub(super) fn put_aside(dir: &Path, damaged: &Path) -> io::Result<PathBuf> {
         .map(|n| quarantine.join(if n == 0 { time.clone() } else { format!("{time}-{n}") }))
         .find(|place| !place.exists())
         .expect("fewer than KEPT_MAX names are taken");
+    files::step();
     fs::rename(damaged, &place)?;
+    files::step();
     files::sync_dir(&quarantine)?;
     files::sync_dir(dir)?;
     Ok(place)

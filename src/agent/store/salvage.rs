@@ -5,14 +5,20 @@
 //! tests), and opening it overwrites what lies behind the damage: so this is
 //! done before, at every start. It reads the file once from front to back,
 //! which the kernel would have to do anyway for the checks that follow.
+//!
+//! And because the process may be killed while sled overwrites, what was found is first
+//! kept in a file of its own, `pages.saved`: the same values, one after the other. It is
+//! read like the database, and goes with the next snapshot.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use super::FREE_BYTES_MIN;
+use super::files;
 use super::packing::ZSTD;
-use crate::engine::ring::scan::{Index, LOOKAHEAD};
+use crate::engine::ring::scan::{Index, LOOKAHEAD, Place};
 use crate::engine::ring::slots::{SlotError, SlotId, Slots};
 use crate::engine::ring::{Mark, Ring};
 use crate::engine::store::{Loaded, Store as _};
@@ -23,26 +29,48 @@ const STEP: usize = 256 * 1024;
 /// not keep the agent from starting.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What the file `db` in `pages` still holds, and how far that reaches.
-/// Nothing when the file is missing or unreadable: then there is nothing to do.
-pub(super) fn salvage(pages: &Path) -> (Loaded, Mark) {
-    let slots = File::open(pages.join("db")).and_then(RawSlots::scan);
-    let Ok(slots) = slots else { return Default::default() };
+/// The file of what was found, in the store's directory.
+const SAVED: &str = "pages.saved";
+
+/// What the file `db` in `pages` still holds, and how far that reaches; it is in
+/// `pages.saved` too, if there is room. Nothing when the file is missing or
+/// unreadable: then there is nothing to do.
+pub(super) fn salvage(dir: &Path, pages: &Path) -> (Loaded, Mark) {
+    let mut slots = RawSlots::default();
+    for file in [pages.join("db"), dir.join(SAVED)] {
+        if fs::metadata(&file).is_ok_and(|found| found.is_file())
+            && let Ok(file) = File::open(file)
+        {
+            // As far as it could be read.
+            _ = slots.scan(file);
+        }
+    }
     let mut ring = Ring::new(slots, ZSTD);
     let loaded = ring.load().unwrap_or_default();
-    (loaded, ring.mark())
+    let mark = ring.mark();
+    if let Err(error) = ring.slots_mut().save(dir, mark) {
+        tracing::warn!(%error, "a repair of the store that is interrupted could cost something");
+    }
+    (loaded, mark)
+}
+
+/// What was saved is in the newest snapshot, or worth less.
+pub(super) fn forget(dir: &Path) {
+    _ = fs::remove_file(dir.join(SAVED));
 }
 
 /// Slots to read only, at the places where their values were found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RawSlots {
-    file: File,
+    /// Each with where it begins, as if they were one.
+    files: Vec<(u64, File)>,
+    end: u64,
     index: Index,
 }
 
 impl RawSlots {
-    fn scan(file: File) -> io::Result<RawSlots> {
-        let mut index = Index::default();
+    fn scan(&mut self, file: File) -> io::Result<()> {
+        let (start, index) = (self.end, &mut self.index);
         let end = file.metadata()?.len().min(FILE_BYTES_MAX);
         let mut window = vec![0; STEP + LOOKAHEAD];
         let mut offset = 0;
@@ -53,9 +81,39 @@ impl RawSlots {
             for (at, block) in (offset..).step_by(4_096).zip(window[..len].chunks_mut(4_096)) {
                 _ = file.read_exact_at(block, at);
             }
-            offset += index.handle(offset, &window[..len], len.min(STEP)) as u64;
+            offset += index.handle(start + offset, &window[..len], len.min(STEP)) as u64;
         }
-        Ok(RawSlots { file, index })
+        self.files.push((start, file));
+        self.end = start + end;
+        Ok(())
+    }
+
+    fn read_place(&self, place: Place, into: &mut Vec<u8>) -> io::Result<()> {
+        into.resize(place.len, 0);
+        let file = self.files.iter().rev().find(|(start, _)| *start <= place.offset);
+        let (start, file) = file.expect("places are in one of the files");
+        file.read_exact_at(into, place.offset - start)
+    }
+
+    /// Writes what the state of `mark` rests on to a file of its own, in one step.
+    fn save(&self, dir: &Path, mark: Mark) -> io::Result<()> {
+        let places: Vec<Place> = self.index.of_generation(mark.generation).collect();
+        let bytes: usize = places.iter().map(|place| place.len).sum();
+        if places.is_empty() || files::free_bytes(dir)? < FREE_BYTES_MIN + bytes as u64 {
+            return Ok(());
+        }
+        let temporary = dir.join(format!("{SAVED}.new"));
+        files::make_way(&temporary)?;
+        files::make_way(&dir.join(SAVED))?;
+        let mut file = BufWriter::new(File::create(&temporary)?);
+        let mut value = Vec::new();
+        for place in places {
+            self.read_place(place, &mut value)?;
+            file.write_all(&value)?;
+        }
+        file.into_inner()?.sync_all()?;
+        fs::rename(temporary, dir.join(SAVED))?;
+        files::sync_dir(dir)
     }
 }
 
@@ -63,8 +121,7 @@ impl Slots for RawSlots {
     fn read(&mut self, slot: SlotId, into: &mut Vec<u8>) -> Result<bool, SlotError> {
         into.clear();
         let Some(place) = self.index.place(slot) else { return Ok(false) };
-        into.resize(place.len, 0);
-        let read = self.file.read_exact_at(into, place.offset);
+        let read = self.read_place(place, into);
         read.map(|()| true).map_err(|error| SlotError::Failed(error.to_string()))
     }
 

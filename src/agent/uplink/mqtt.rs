@@ -129,7 +129,7 @@ async fn connect<'a>(
     let (outbound_in, outbound) = flume::bounded(OUTBOUND_LEN);
     let terms = outgoing::terms(&broker, outgoing::data_topic_bytes(spec.status_topic.len()));
     let said = (spec.broker.protocol == Protocol::V5).then_some(terms);
-    inbox.send(Input::UplinkUp { outbound: outbound_in, terms: said }).await?;
+    inbox.send(Input::UplinkUp { outbound: outbound_in, terms: said, notice: dialer.notice() }).await?;
     let wanted = broker.keep_alive_secs.filter(|secs| *secs > 0).map(|secs| Span::from_secs(secs.into()));
     let keep_alive = KeepAlive::new(now, wanted.unwrap_or(spec.broker.keep_alive).min(spec.broker.keep_alive));
     let room = broker.receive_max.map_or(OUTBOUND_LEN, |max| OUTBOUND_LEN.min(max.into()));

@@ -3,7 +3,7 @@
 use crate::config::boot::LocalSpec;
 use crate::config::problem::{Report, Spot, Wrong};
 use crate::config::raw::Value;
-use crate::engine::local::base_topic;
+use crate::engine::outbox::local::base_topic;
 use crate::engine::spec::PipelineSpec;
 
 use super::table::{Item, Table};

@@ -49,6 +49,11 @@ impl ChainState {
 }
 
 impl<S: Store + Chain> Driver<S> {
+    /// How payloads are compressed, where the configuration asks for it.
+    pub fn set_packer(&mut self, pack: fn(&[u8]) -> Vec<u8>) {
+        self.engine.outbox_mut().set_packer(pack);
+    }
+
     /// Gives up what is beyond the bounds and moves what memory need not hold to the
     /// chain. What that changes waits for the next commit.
     pub(super) fn make_room(&mut self, now: Now, all: bool) {
@@ -115,7 +120,7 @@ impl<S: Store + Chain> Driver<S> {
     /// the pages back that name it.
     pub(super) fn free_blocks(&mut self) {
         for kind in LaneKind::ALL {
-            let first = self.engine.outbox().first_block(kind);
+            let first = self.engine.outbox_mut().first_block(kind);
             let freed = self.chain.freed[kind as usize];
             if first > freed && self.store.free_blocks(kind as u8, first).is_ok() {
                 self.chain.freed[kind as usize] = first;

@@ -34,6 +34,10 @@ pub(super) struct Lane {
     pub loaded: Option<Loaded>,
     memory: usize,
     stored: u64,
+    /// A gap is not durable yet.
+    fresh: bool,
+    /// The first block that is needed, as long as none has gone since.
+    first_block: Option<u64>,
     spare: Vec<Rows>,
 }
 
@@ -167,6 +171,7 @@ impl Lane {
         let Some(part) = self.parts.remove(index) else { return };
         self.memory -= part.memory();
         self.stored -= part.stored();
+        self.first_block = self.first_block.filter(|_| part.block().is_none());
         self.recycle(part.body);
     }
 
@@ -184,6 +189,7 @@ impl Lane {
     /// one in front of it.
     pub(super) fn replace_by_gap(&mut self, index: usize, gap: Gap, widens: bool) {
         let (first, past) = (self.parts[index].first, self.parts[index].past());
+        self.fresh = true;
         let wider = index.checked_sub(1).filter(|_| widens);
         let wider = wider.and_then(|before| Some((before, self.parts[before].gap()?.joined(&gap))));
         let from = match wider {
@@ -216,6 +222,7 @@ impl Lane {
         let part = &mut self.parts[index];
         self.memory -= part.memory();
         self.stored -= part.stored();
+        self.first_block = None;
         let old = core::mem::replace(&mut part.body, body);
         self.memory += part.memory();
         self.stored += part.stored();
@@ -237,22 +244,26 @@ impl Lane {
         self.memory += part.memory();
         self.stored += part.stored();
         self.next_block = self.next_block.max(part.block().map_or(0, |block| block.number + 1));
+        self.first_block = None;
         self.parts.push_back(part);
         Ok(())
     }
 
     /// The first block that is needed; the next one when none is.
-    pub(super) fn first_block(&self) -> u64 {
-        let blocks = self.parts.iter().filter_map(Part::block);
-        blocks.map(|block| block.number).min().unwrap_or(self.next_block)
+    pub(super) fn first_block(&mut self) -> u64 {
+        let blocks = || self.parts.iter().filter_map(Part::block).map(|block| block.number).min();
+        let next = self.next_block;
+        *self.first_block.get_or_insert_with(|| blocks().unwrap_or(next))
     }
 
     /// Everything there is may be published.
     pub(super) fn mark_durable(&mut self) {
         self.durable = self.next;
-        for part in &mut self.parts {
-            if let Body::Gap(gap) = &mut part.body {
-                gap.durable = true;
+        if core::mem::take(&mut self.fresh) {
+            for part in &mut self.parts {
+                if let Body::Gap(gap) = &mut part.body {
+                    gap.durable = true;
+                }
             }
         }
     }

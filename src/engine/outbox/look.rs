@@ -177,9 +177,9 @@ impl Outbox {
         let mut part = lane.parts[lane.index_of(first)?].clone();
         // A gap goes as a whole, wherever it was come upon.
         if part.gap().is_none() {
-            let past = lane.acked.next_begin(first).map_or(part.past(), |begin| begin.min(part.past()));
-            if past < part.past() {
-                part.split_off(past);
+            let end = lane.acked.next_begin(first).map_or(part.past(), |begin| begin.min(part.past()));
+            if end < part.past() {
+                part.split_off(end);
             }
             if part.first < first {
                 part.trim(first - part.first);

@@ -24,6 +24,7 @@
 
 mod gap;
 mod lane;
+pub mod local;
 mod look;
 mod part;
 mod publish;
@@ -119,6 +120,8 @@ pub struct Outbox {
     log: state::Log,
     /// The chain takes nothing at the moment.
     chain_refuses: bool,
+    /// How payloads are compressed, where that is asked for.
+    pack: Option<fn(&[u8]) -> Vec<u8>>,
 }
 
 /// How long the outbox has been kept, while the agent ran: the wall clock may jump,
@@ -154,7 +157,13 @@ impl Outbox {
             sending: publish::Sending::new(&policy),
             log: state::Log::default(),
             chain_refuses: false,
+            pack: None,
         }
+    }
+
+    /// How payloads are compressed: the engine knows no compressor.
+    pub fn set_packer(&mut self, pack: fn(&[u8]) -> Vec<u8>) {
+        self.pack = Some(pack).filter(|_| self.policy.compressed);
     }
 
     /// The clock, before anything is done at that time.

@@ -149,6 +149,10 @@ impl Outbox {
                 self.set_aside_large(now, kind, run);
                 continue;
             };
+            let payload = match self.pack {
+                Some(pack) => pack(&payload),
+                None => payload,
+            };
             let contested = (ready[1] || ready[2]) && (ready[3] || ready[4]);
             return Next::Batch(self.send(now, envelope, kind, run, payload, rows, contested));
         }

@@ -250,7 +250,7 @@ impl Outbox {
     }
 
     /// The first block of a lane that is needed.
-    pub fn first_block(&self, kind: LaneKind) -> u64 {
+    pub fn first_block(&mut self, kind: LaneKind) -> u64 {
         self.lanes[kind as usize].first_block()
     }
 

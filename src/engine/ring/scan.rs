@@ -60,6 +60,12 @@ impl Index {
         self.places.get(&slot).map(|(_, place)| *place)
     }
 
+    /// Where the values of one generation are: its snapshot, and the pages after it.
+    pub fn of_generation(&self, generation: u64) -> impl Iterator<Item = Place> {
+        let values = self.places.values();
+        values.filter(move |((of, ..), _)| *of == generation).map(|(_, place)| *place)
+    }
+
     /// Slots found.
     pub fn len(&self) -> usize {
         self.places.len()
@@ -110,6 +116,7 @@ mod tests {
         for index in [whole, steps] {
             assert_eq!(index.place(slot), Some(Place { offset: 100, len: new.len() }));
             assert_eq!((index.len(), index.is_empty()), (1, false));
+            assert_eq!((index.of_generation(2).count(), index.of_generation(1).count()), (1, 0));
         }
     }
 }

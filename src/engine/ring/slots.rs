@@ -102,4 +102,8 @@ pub trait Slots {
     /// See [`SlotError`]; what was written since the last sync may be kept,
     /// lost or torn, now or at the next power cut.
     fn sync(&mut self) -> Result<(), SlotError>;
+
+    /// Gives back memory that the next operation can have again: nothing will be asked
+    /// for a while. What was synced stays.
+    fn rest(&mut self) {}
 }

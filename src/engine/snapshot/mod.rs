@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! snapshot: version | meta | redelivery | outbox | n × (definition | section) | fences?
-//! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section)
+//! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section | 2 section in columns)
 //!
 //! age:        time since what was stored before: while the input was live, and in all
 //! meta:       windows that start before this time may lack records
@@ -17,6 +17,9 @@
 //! given slot: slot | device, group or stream | name
 //! ```
 //!
+//! In columns (`columns.rs`, what pages are written in): what follows the removed panes, up to
+//! the deltas, is smaller by far. Pages of sections are read all the same.
+//!
 //! A page holds what changed since the one before it and refers to streams,
 //! fields and devices by number; a snapshot holds everything, with the definitions
 //! that give the numbers their meaning. No persisted value is a [`ProcTime`]: a
@@ -25,6 +28,7 @@
 //! [`ProcTime`]: crate::model::time::ProcTime
 
 mod burst;
+mod columns;
 mod definition;
 mod pane;
 
@@ -37,7 +41,6 @@ use super::stream::Stream;
 use super::timers::{Clocks, LiveTime};
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
-use super::window::pane::Pane;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
 use burst::{read_bursts, write_bursts};
@@ -118,12 +121,12 @@ pub(super) fn write_section(
         Extent::Changes => {
             stream.ordered.write_changes(out);
             write_removed(out, stream, &stream.changes.removed);
-            write_devices(out, stream, extent, clocks, stream.changes.devices.iter().copied(), hand_over);
+            columns::write(out, stream, clocks);
         }
         Extent::Whole => {
             stream.ordered.write_all(out);
             write_removed(out, stream, &[]);
-            write_devices(out, stream, extent, clocks, stream.devices.occupied(), hand_over);
+            write_devices(out, stream, clocks, hand_over);
         }
     }
     write_bursts(out, stream, extent, clocks.proc);
@@ -172,15 +175,8 @@ fn write_removed(out: &mut Vec<u8>, stream: &Stream, removed: &[(u32, u8, EventT
     }
 }
 
-fn write_devices(
-    out: &mut Vec<u8>,
-    stream: &Stream,
-    extent: Extent,
-    clocks: Clocks,
-    slots: impl Iterator<Item = u32> + Clone,
-    hand_over: HandOver<'_>,
-) {
-    let slots = slots.filter(|slot| stream.devices.get(*slot).kind != SlotKind::Vacant);
+fn write_devices(out: &mut Vec<u8>, stream: &Stream, clocks: Clocks, hand_over: HandOver<'_>) {
+    let slots = stream.devices.occupied();
     put_u64(out, slots.clone().count() as u64);
     for slot in slots {
         let device = stream.devices.get(slot);
@@ -210,18 +206,49 @@ fn write_devices(
         // 0: no deadline; else what is left, plus one.
         let left = device.idle_at.remaining(clocks.live).as_millis();
         put_u64(out, if device.idle_at == LiveTime::NEVER { 0 } else { left.saturating_add(1) });
-        let shown = |pane: &&Pane| extent == Extent::Whole || pane.dirty;
-        put_u64(out, device.panes.iter().filter(shown).count() as u64);
-        for pane in device.panes.iter().filter(shown) {
+        put_u64(out, device.panes.len() as u64);
+        for pane in &device.panes {
             write_pane(out, pane, stream.spec.windows[usize::from(pane.window)].aggregates.len(), clocks.proc);
         }
         hand_over(out);
     }
 }
 
+/// How devices and windows stand in a section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Layout {
+    /// One after the other.
+    Rows,
+    /// See `columns.rs`.
+    Columns,
+}
+
+impl Layout {
+    /// What a page has before a section.
+    pub(super) const IN_PAGES: u8 = 2;
+
+    /// The layout of the section that follows in a page, if one does.
+    ///
+    /// # Errors
+    /// [`Damaged`] for one that this build does not know.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Option<Layout>, Damaged> {
+        match reader.u8()? {
+            0 => Ok(None),
+            1 => Ok(Some(Layout::Rows)),
+            Layout::IN_PAGES => Ok(Some(Layout::Columns)),
+            _ => Err(Damaged),
+        }
+    }
+}
+
 /// Applies a section to a stream that has the definition under which it was written.
 /// `written`: how long after the snapshot that was.
-pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, written: Clocks) -> Result<(), Damaged> {
+pub(super) fn read_section(
+    reader: &mut Reader<'_>,
+    stream: &mut Stream,
+    written: Clocks,
+    layout: Layout,
+) -> Result<(), Damaged> {
     for _ in 0..reader.u64()? {
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
     }
@@ -256,8 +283,13 @@ pub(super) fn read_section(reader: &mut Reader<'_>, stream: &mut Stream, written
             device.panes.remove(index);
         }
     }
-    for _ in 0..reader.u64()? {
-        read_device(reader, stream, written)?;
+    match layout {
+        Layout::Columns => columns::read(reader, stream, written)?,
+        Layout::Rows => {
+            for _ in 0..reader.u64()? {
+                read_device(reader, stream, written)?;
+            }
+        }
     }
     read_bursts(reader, stream, written.proc)
 }
@@ -310,10 +342,7 @@ fn read_device(reader: &mut Reader<'_>, stream: &mut Stream, written: Clocks) ->
     device.expires_at = expires_at;
     for _ in 0..reader.u64()? {
         let pane = read_pane(reader, windows, stream.fields.names().len(), written.proc)?;
-        match device.pane_position(pane.window, pane.start) {
-            Ok(index) => device.panes[index] = pane,
-            Err(index) => device.insert_pane(index, pane),
-        }
+        device.put_pane(pane);
     }
     Ok(())
 }

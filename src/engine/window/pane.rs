@@ -27,8 +27,10 @@ pub struct Pane {
     pub fired: bool,
     /// Something was added since it was last emitted.
     pub unseen: bool,
-    /// Changed since the last commit.
+    /// Changed since the last commit, by more than what is noted.
     pub dirty: bool,
+    /// Changed since the last commit by additions that are noted: see `additions.rs`.
+    pub noted: bool,
     /// Records may be missing: state was lost while it was open.
     pub partial: bool,
     /// A record in it has no time of its own.
@@ -87,6 +89,7 @@ impl Pane {
             fired: false,
             unseen: false,
             dirty: false,
+            noted: false,
             partial,
             receive_time: false,
             present: 0,

@@ -27,6 +27,7 @@ pub(crate) struct Gateway {
     driver: Driver<SledStore>,
     pace: Pace,
     began: Instant,
+    began_millis: u64,
     /// Milliseconds since the start.
     millis: u64,
     packet: u16,
@@ -39,15 +40,16 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// An empty store on `device`.
-    pub(crate) fn start(device: &LoopDevice, pipeline: PipelineSpec, pace: Pace) -> Gateway {
+    /// An empty store on `device`; time passes fast.
+    pub(crate) fn start(device: &LoopDevice, pipeline: PipelineSpec) -> Gateway {
         let store = store::open(&device.path().join("state")).unwrap();
         let mut driver = Driver::start(pipeline, store, now(0)).unwrap();
         driver.handle(now(0), Event::InputLive(true));
         Gateway {
             driver,
-            pace,
+            pace: Pace::Fast,
             began: Instant::now(),
+            began_millis: 0,
             millis: 0,
             packet: 0,
             batches: Vec::new(),
@@ -55,6 +57,13 @@ impl Gateway {
             published: (0, 0),
             online: false,
         }
+    }
+
+    /// How time passes from now on.
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
+        self.began = Instant::now();
+        self.began_millis = self.millis;
     }
 
     pub(crate) fn set_online(&mut self, online: bool) {
@@ -79,7 +88,7 @@ impl Gateway {
     pub(crate) fn tick(&mut self) {
         self.millis += 1;
         if self.pace == Pace::Real {
-            let due = Duration::from_millis(self.millis);
+            let due = Duration::from_millis(self.millis - self.began_millis);
             std::thread::sleep(due.saturating_sub(self.began.elapsed()));
         }
         if self.driver.next_deadline().is_some_and(|at| at.as_millis() <= self.millis) {

@@ -1,6 +1,7 @@
 //! The chains of the outbox on disk: a model, damage, rotation and freeing.
 
 mod damage;
+mod faults;
 mod model;
 mod rotation;
 

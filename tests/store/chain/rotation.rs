@@ -143,3 +143,30 @@ fn a_lane_that_is_not_there_is_an_error_and_no_panic() {
     assert!(chain.free_blocks(5, 1).is_err());
     assert!(chain.find_blocks(5).is_err());
 }
+
+#[test]
+fn every_lane_at_once_fills_one_database_each_and_three_are_open() {
+    let dir = in_memory();
+    let mut chain = open(dir.path());
+    let mut random = Random(4);
+    let mut blocks = Vec::new();
+    for number in 0..12 {
+        for lane in 0..5 {
+            let block = noise(&mut random, 9_000);
+            chain.append_block(lane, number, &block).unwrap();
+            assert!(chain.open_databases() <= 3);
+            blocks.push((lane, number, block));
+        }
+        chain.sync_blocks().unwrap();
+    }
+    assert_eq!(chain.databases(), 5);
+    for restarted in [false, true] {
+        if restarted {
+            drop(chain);
+            chain = open(dir.path());
+        }
+        for (lane, number, block) in &blocks {
+            assert!(read(&mut chain, *lane, *number).as_ref() == Some(block), "{restarted}: {lane}/{number}");
+        }
+    }
+}

@@ -33,6 +33,8 @@ pub(super) struct Lane {
     pub(super) writer: Option<Writer>,
     /// The index of one link, in most cases the first.
     index: Option<(u64, Index)>,
+    /// Something was written since it was read.
+    index_behind: bool,
     /// Directories were renamed and are still there.
     litter: bool,
 }
@@ -76,7 +78,7 @@ impl Lane {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        Ok(Lane { number, dir: dir.to_owned(), links, writer: None, index: None, litter })
+        Ok(Lane { number, dir: dir.to_owned(), links, writer: None, index: None, index_behind: false, litter })
     }
 
     /// Where the database that begins with `first` is.
@@ -93,11 +95,12 @@ impl Lane {
         self.links.range(..=number).next_back().map(|(first, _)| *first)
     }
 
-    /// The index of a database. `written`: the one in memory may be older than the file.
-    pub(super) fn index(&mut self, first: u64, written: bool) -> io::Result<&Index> {
-        let known = self.index.as_ref().is_some_and(|(of, _)| *of == first) && !written;
+    /// The index of a database. `anew`: the one in memory may be older than the file.
+    pub(super) fn index(&mut self, first: u64, anew: bool) -> io::Result<&Index> {
+        let known = self.index.as_ref().is_some_and(|(of, _)| *of == first) && !anew;
         if !known {
             self.index = None;
+            self.index_behind = false;
             let index = Index::read(&self.place(first).join(DATA), self.number)?;
             if let Some(link) = self.links.get_mut(&first) {
                 link.last = link.last.max(index.last());
@@ -107,22 +110,44 @@ impl Lane {
         Ok(&self.index.as_ref().expect("read above").1)
     }
 
-    /// The numbers of the blocks that can be read. Looks at the files of all databases.
+    /// The numbers of the blocks that can be read. Looks at the files of all databases; one
+    /// that cannot be read must not take the others with it.
+    ///
+    /// # Errors
+    /// There are some, and none of them can be read.
     pub(super) fn find_blocks(&mut self) -> io::Result<Vec<u64>> {
         let firsts: Vec<u64> = self.links.keys().copied().collect();
         let mut found = Vec::new();
+        let mut failure = None;
+        let mut answered = false;
         for (at, first) in firsts.iter().enumerate() {
             let end = firsts.get(at + 1);
-            let index = self.index(*first, true)?;
             let ours = |number: &u64| *number >= *first && end.is_none_or(|end| number < end);
-            found.extend(index.numbers().filter(ours).filter(|number| index.has(*number)));
+            match self.index(*first, true) {
+                Ok(index) => {
+                    answered = true;
+                    found.extend(index.numbers().filter(ours).filter(|number| index.has(*number)));
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        if let Some(error) = failure {
+            tracing::error!(%error, lane = self.number, "a database of the outbox cannot be read");
+            if !answered {
+                return Err(error);
+            }
         }
         Ok(found)
     }
 
-    /// True when the index in memory is of this database.
-    pub(super) fn has_index(&self, first: u64) -> bool {
-        self.index.as_ref().is_some_and(|(of, _)| *of == first)
+    /// Blocks were written: the index in memory may not have them.
+    pub(super) fn note_written(&mut self) {
+        self.index_behind = true;
+    }
+
+    /// True when it may be worth reading the index again.
+    pub(super) fn is_index_behind(&self) -> bool {
+        self.index_behind
     }
 
     /// Has the next reading look at the medium again.

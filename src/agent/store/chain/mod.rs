@@ -13,22 +13,20 @@
 //! - Space comes back by deleting whole databases from the oldest (`lane.rs`).
 //! - At the start directories are listed, nothing is opened.
 
+mod append;
 mod frame;
 mod index;
 mod lane;
+mod read;
 mod reader;
 mod writer;
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use self::frame::frames;
 use self::lane::Lane;
-use self::writer::Writer;
 use super::files;
-use super::quarantine;
 use crate::engine::chain::Chain;
 use crate::engine::outbox::LaneKind;
 use crate::engine::ring::slots::SlotError;
@@ -38,14 +36,6 @@ pub use self::reader::ChainReader;
 pub use self::writer::{MakeMedium, Medium};
 
 const NAME: &str = "outbox";
-/// Databases open for writing, over all lanes: each takes some 10 MiB of memory when it
-/// is full. One more and the one that waited longest is closed for good.
-const OPEN_MAX: usize = 2;
-/// Room that a new database takes before the first block is in it.
-const BEGIN_BYTES: u64 = 256 * 1024;
-/// Answers that the medium fails, before a block counts as unreadable: a bad sector
-/// never heals, and must not hold back what lies behind it.
-const FAILURES_MAX: u32 = 3;
 
 /// The chains of all lanes.
 pub struct DiskChain {
@@ -60,6 +50,8 @@ pub struct DiskChain {
     /// Blocks were lost that no sync has reported yet.
     lost: bool,
     appends: u64,
+    /// Bytes handed to the medium so far, as estimated.
+    written: u64,
     /// The block that could not be read last, and how often.
     failing: (u8, u64, u32),
 }
@@ -97,6 +89,7 @@ impl DiskChain {
             held: 0,
             lost: false,
             appends: 0,
+            written: 0,
             failing: (0, 0, 0),
         })
     }
@@ -106,9 +99,14 @@ impl DiskChain {
         self.held = bytes;
     }
 
+    /// Bytes handed to the medium so far.
+    pub fn bytes_written(&self) -> u64 {
+        self.written
+    }
+
     /// Databases open for writing at the moment.
     pub fn open_databases(&self) -> usize {
-        self.lanes.iter().filter(|lane| lane.writer.is_some()).count()
+        self.lanes.iter().filter(|lane| lane.writer.as_ref().is_some_and(|writer| writer.open)).count()
     }
 
     /// Databases there are.
@@ -120,127 +118,11 @@ impl DiskChain {
         let known = self.lanes.get_mut(usize::from(lane));
         known.ok_or_else(|| StoreError::Failed(format!("there is no lane {lane}")))
     }
-
-    /// Gives up the writer of a lane, and whatever of it was not durable.
-    fn give_up(&mut self, lane: u8) {
-        let place = &mut self.lanes[usize::from(lane)];
-        if let Some(writer) = place.writer.take() {
-            self.lost |= writer.dirty;
-        }
-        if let Some(mut link) = place.links.last_entry() {
-            link.get_mut().last = None;
-        }
-    }
-
-    /// Makes the writer's blocks durable.
-    fn sync_lane(&mut self, lane: u8) -> Result<(), StoreError> {
-        let place = &mut self.lanes[usize::from(lane)];
-        let Some(writer) = place.writer.as_mut().filter(|writer| writer.dirty) else { return Ok(()) };
-        let result = writer.sync();
-        if let Some(first) = place.links.keys().next_back().copied() {
-            place.measure(first);
-        }
-        result.map_err(|error| {
-            self.give_up(lane);
-            sort(error)
-        })
-    }
-
-    /// Begins the database whose first block is `number`. What is there from that
-    /// number on is of no page: the power went before it could be named.
-    fn begin(&mut self, lane: u8, number: u64) -> Result<(), StoreError> {
-        if self.lanes[usize::from(lane)].writer.is_some() {
-            self.sync_lane(lane)?;
-            self.lanes[usize::from(lane)].writer = None;
-        }
-        self.close_others()?;
-        let place = &mut self.lanes[usize::from(lane)];
-        make_dir(place.dir()).map_err(|error| sort_io(&error))?;
-        while let Some((&stale, _)) = place.links.range(number..).next_back() {
-            place.remove(stale).map_err(|error| sort_io(&error))?;
-        }
-        place.make_way(number).map_err(|error| sort_io(&error))?;
-        place.sweep();
-        let medium = (self.make)(&place.place(number)).map_err(sort)?;
-        place.links.insert(number, lane::Link { bytes: lane::BESIDE_BYTES, last: None });
-        place.writer = Some(Writer::new(medium));
-        Ok(())
-    }
-
-    /// Leaves room for one more open database.
-    fn close_others(&mut self) -> Result<(), StoreError> {
-        while self.open_databases() >= OPEN_MAX {
-            let open = self.lanes.iter().filter_map(|lane| Some((lane.writer.as_ref()?.used, lane.number)));
-            let Some((_, oldest)) = open.min() else { break };
-            self.sync_lane(oldest)?;
-            self.lanes[usize::from(oldest)].writer = None;
-        }
-        Ok(())
-    }
-
-    fn check_room(&self, bytes: u64) -> Result<(), StoreError> {
-        let free = files::free_bytes(&self.dir).map_err(|error| sort_io(&error))?;
-        if free.saturating_add(self.held) < self.reserve.saturating_add(bytes) { Err(StoreError::Full) } else { Ok(()) }
-    }
-
-    /// Reads a block of the database `first`; `Ok(false)` when it has none.
-    fn read_from(&mut self, lane: u8, first: u64, number: u64, into: &mut Vec<u8>) -> io::Result<bool> {
-        let place = &mut self.lanes[usize::from(lane)];
-        let written = place.writer.is_some() && place.links.keys().next_back() == Some(&first);
-        let had_index = place.has_index(first);
-        let index = place.index(first, false)?;
-        if index.block(lane, number, into)? {
-            return Ok(true);
-        }
-        if written && had_index && place.index(first, true)?.block(lane, number, into)? {
-            return Ok(true);
-        }
-        let empty = place.index(first, false)?.last().is_none();
-        if empty && !written {
-            let damaged = place.place(first);
-            match quarantine::put_aside(&self.dir, &damaged) {
-                Ok(aside) => tracing::error!(kept = %aside.display(), "a database of the outbox has nothing readable"),
-                Err(error) => tracing::error!(%error, "a database of the outbox has nothing readable"),
-            }
-            place.forget(first);
-        }
-        Ok(false)
-    }
-
-    /// Counts a failure of the medium; after some of them the block counts as lost.
-    fn note_failing(&mut self, lane: u8, number: u64, error: &io::Error) -> Result<bool, StoreError> {
-        let (of_lane, of_number, times) = self.failing;
-        let times = if (of_lane, of_number) == (lane, number) { times + 1 } else { 1 };
-        self.failing = (lane, number, times);
-        if times < FAILURES_MAX { Err(StoreError::Failed(error.to_string())) } else { Ok(false) }
-    }
 }
 
 impl Chain for DiskChain {
     fn append_block(&mut self, lane: u8, number: u64, block: &[u8]) -> Result<u64, StoreError> {
-        let frames = frames(lane, number, block).ok_or(StoreError::TooLarge { bytes: block.len() })?;
-        let stored: u64 = frames.iter().map(|frame| frame.len() as u64).sum();
-        self.check_room(stored * 2 + BEGIN_BYTES)?;
-        self.appends += 1;
-        let appends = self.appends;
-        let takes = self.lane(lane)?.writer.as_ref().is_some_and(|writer| writer.takes(number, &frames));
-        if !takes {
-            self.begin(lane, number)?;
-        }
-        let place = self.lane(lane)?;
-        let writer = place.writer.as_mut().expect("begun above");
-        writer.used = appends;
-        let bytes = writer.cost_of(&frames);
-        if let Err(error) = writer.write(number, &frames) {
-            self.give_up(lane);
-            return Err(sort(error));
-        }
-        if let Some(mut link) = place.links.last_entry() {
-            let link = link.get_mut();
-            link.bytes += bytes;
-            link.last = Some(number);
-        }
-        Ok(bytes)
+        self.append(lane, number, block)
     }
 
     fn sync_blocks(&mut self) -> Result<(), StoreError> {
@@ -256,26 +138,7 @@ impl Chain for DiskChain {
     }
 
     fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
-        into.clear();
-        let place = self.lane(lane)?;
-        let Some(first) = place.link_of(number) else { return Ok(false) };
-        if place.writer.as_ref().is_some_and(|writer| writer.dirty) && place.link_of(u64::MAX) == Some(first) {
-            self.sync_lane(lane)?;
-        }
-        match self.read_from(lane, first, number, into) {
-            Ok(found) => {
-                if !found {
-                    into.clear();
-                    tracing::error!(lane, number, "a block of the outbox cannot be read any more");
-                }
-                Ok(found)
-            }
-            Err(error) => {
-                // A handle to a medium that went away would never recover.
-                self.lane(lane)?.forget_index();
-                self.note_failing(lane, number, &error)
-            }
-        }
+        self.read(lane, number, into)
     }
 
     fn free_blocks(&mut self, lane: u8, first: u64) -> Result<(), StoreError> {
@@ -306,43 +169,12 @@ impl Chain for DiskChain {
     }
 
     fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
-        self.sync_lane_for_reading(lane)?;
-        self.lane(lane)?.find_blocks().map_err(|error| StoreError::Failed(error.to_string()))
+        self.find(lane)
     }
 
     fn chain_bytes(&self) -> u64 {
         self.lanes.iter().map(Lane::bytes).sum()
     }
-}
-
-impl DiskChain {
-    fn sync_lane_for_reading(&mut self, lane: u8) -> Result<(), StoreError> {
-        self.lane(lane)?;
-        self.sync_lane(lane)
-    }
-}
-
-/// Makes `<dir>/outbox/<lane>`, and its names durable.
-fn make_dir(lane: &Path) -> io::Result<()> {
-    if lane.is_dir() {
-        return Ok(());
-    }
-    let mut made = Vec::new();
-    let mut missing = lane;
-    while !missing.is_dir() {
-        made.push(missing);
-        let Some(parent) = missing.parent() else { break };
-        missing = parent;
-    }
-    for dir in made.into_iter().rev() {
-        files::make_way(dir)?;
-        if fs::symlink_metadata(dir).is_ok() {
-            fs::remove_file(dir)?;
-        }
-        fs::create_dir(dir)?;
-        dir.parent().map_or(Ok(()), files::sync_dir)?;
-    }
-    Ok(())
 }
 
 fn sort(error: SlotError) -> StoreError {

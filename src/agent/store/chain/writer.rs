@@ -26,13 +26,15 @@ pub(super) struct Writer {
     last: Option<u64>,
     /// Something was written since the last sync.
     pub(super) dirty: bool,
+    /// Its database is open.
+    pub(super) open: bool,
     /// When it was last written to, in appends.
     pub(super) used: u64,
 }
 
 impl Writer {
     pub(super) fn new(medium: Medium) -> Writer {
-        Writer { medium, next_slot: 0, cost: 0, last: None, dirty: false, used: 0 }
+        Writer { medium, next_slot: 0, cost: 0, last: None, dirty: false, open: true, used: 0 }
     }
 
     /// True when a block of that number and these frames can follow.
@@ -52,6 +54,7 @@ impl Writer {
     }
 
     pub(super) fn write(&mut self, number: u64, frames: &[Vec<u8>]) -> Result<(), SlotError> {
+        self.open = true;
         self.dirty = true;
         self.last = Some(number);
         self.cost += self.cost_of(frames);
@@ -61,6 +64,12 @@ impl Writer {
             self.medium.write(slot, frame)?;
         }
         Ok(())
+    }
+
+    /// Closes the database until the next write; what is in it was synced.
+    pub(super) fn rest(&mut self) {
+        self.medium.rest();
+        self.open = false;
     }
 
     pub(super) fn sync(&mut self) -> Result<(), SlotError> {

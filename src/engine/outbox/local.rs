@@ -6,15 +6,15 @@
 
 use crate::model::ids::push_escaped;
 
-use super::encode::record_json;
-use super::outbox::Outbox;
-use super::outbox::row::{PaneKind, Row};
-use super::spec::PipelineSpec;
-use super::step::{Effect, LocalRecord};
+use super::Outbox;
+use super::row::{PaneKind, Row};
+use crate::engine::encode::record_json;
+use crate::engine::spec::PipelineSpec;
+use crate::engine::step::{Effect, LocalRecord};
 
 /// Takes its turn after each commit.
 #[derive(Clone, Debug)]
-pub(super) struct Local {
+pub(in crate::engine) struct Local {
     gateway: String,
     base: String,
     /// Rows before this have had their turn.
@@ -23,13 +23,13 @@ pub(super) struct Local {
 
 impl Local {
     /// `None` when the configuration does not want it.
-    pub(super) fn new(spec: &PipelineSpec, outbox: &Outbox) -> Option<Local> {
+    pub(in crate::engine) fn new(spec: &PipelineSpec, outbox: &Outbox) -> Option<Local> {
         let gateway = spec.gateway.as_str().to_owned();
         spec.local.then(|| Local { gateway, base: base_topic(spec), order: outbox.next_order() })
     }
 
     /// Everything in the outbox is durable now: what is new goes out.
-    pub(super) fn publish(&mut self, outbox: &Outbox, perform: &mut dyn FnMut(Effect)) {
+    pub(in crate::engine) fn publish(&mut self, outbox: &Outbox, perform: &mut dyn FnMut(Effect)) {
         for (_, _, seq, row) in outbox.rows_since(self.order) {
             if let Some(topic) = self.topic(&row) {
                 perform(Effect::PublishLocal(LocalRecord { topic, payload: record_json(&self.gateway, seq, &row) }));
