@@ -69,7 +69,7 @@ struct Place {
     dir: Option<PathBuf>,
 
     /// With --dir: the gateway's id, which no file there has. The ids of records begin with it
-    #[arg(long, value_name = "ID", requires = "dir", default_value = UNKNOWN)]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["config", "socket"], default_value = UNKNOWN)]
     gateway: String,
 }
 
