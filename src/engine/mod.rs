@@ -60,7 +60,6 @@ pub mod states;
 pub mod status;
 pub mod step;
 pub mod store;
-pub mod stored_outbox;
 mod stream;
 mod timers;
 mod tombstones;

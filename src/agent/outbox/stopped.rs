@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::agent::store::look::look;
 use crate::agent::store::{ChainReader, OpenError};
 use crate::engine::chain::Chain;
-use crate::engine::stored_outbox::StoredOutbox;
+use crate::engine::outbox::stored::StoredOutbox;
 
 use super::overview;
 use super::page::{Page, Wanted};

@@ -11,10 +11,9 @@
 use crate::model::time::{Now, ProcTime};
 
 use super::super::chain::Chain;
-use super::super::outbox::{LaneKind, Next, Piece, Spill};
+use super::super::outbox::{LaneKind, Next, Piece, Spill, stored};
 use super::super::step::Effect;
 use super::super::store::{Store, StoreError};
-use super::super::stored_outbox;
 use super::{Driver, Failure};
 
 /// Tries to read a block that the medium does not give, one after the other.
@@ -130,7 +129,7 @@ impl<S: Store + Chain> Driver<S> {
 
     /// The pages that named blocks are lost: what the chain has is all there is.
     pub(super) fn adopt_blocks(&mut self) {
-        let adopted = stored_outbox::adopt(self.engine.outbox_mut(), &mut self.store);
+        let adopted = stored::adopt(self.engine.outbox_mut(), &mut self.store);
         for (lane, error) in &adopted.failures {
             tracing::error!(%error, lane = lane.as_str(), "what the outbox has on disk could not be looked at");
         }

@@ -15,7 +15,7 @@
 //! | which rows go to the disk, and which are given up | `room` |
 //! | what is sent next, and how fast | `publish` · `schedule` · `rate` |
 //! | what the cloud's broker does not take | `refused` |
-//! | as persisted bytes | `state` |
+//! | as persisted bytes | `state` · `stored` |
 //! | to be looked at | `look` |
 //!
 //! A row may be published once it is durable, is gone when its PUBACK is, and waits
@@ -35,6 +35,7 @@ mod room;
 pub mod row;
 mod schedule;
 mod state;
+pub mod stored;
 
 use crate::model::time::{Now, ProcTime, WallTime};
 

@@ -2,13 +2,13 @@
 //! does not run, with or without its configuration. What stands behind the outbox in a
 //! snapshot or a page is not read.
 
-use super::chain::Chain;
-use super::outbox::{LaneKind, Outbox};
-use super::redelivery::Redelivery;
-use super::snapshot;
-use super::spec::{OutboxSpec, UplinkPolicy};
-use super::store::Loaded;
-use super::wire::Damaged;
+use super::{LaneKind, Outbox};
+use crate::engine::chain::Chain;
+use crate::engine::redelivery::Redelivery;
+use crate::engine::snapshot;
+use crate::engine::spec::{OutboxSpec, UplinkPolicy};
+use crate::engine::store::Loaded;
+use crate::engine::wire::Damaged;
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct StoredOutbox {
 
 /// What was taken over from a chain.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Adopted {
+pub(in crate::engine) struct Adopted {
     /// Blocks.
     pub blocks: u64,
     /// Lanes that could not be looked at, and why.
@@ -32,7 +32,7 @@ pub(super) struct Adopted {
 
 impl StoredOutbox {
     /// Reads what a store has given, and takes over the blocks of the chain that no page
-    /// names if pages are lost: as [`Driver::start`](super::driver::Driver::start) does.
+    /// names if pages are lost: as [`Driver::start`](crate::engine::driver::Driver::start) does.
     pub fn read(loaded: &Loaded, chain: &mut dyn Chain) -> StoredOutbox {
         let mut damage = loaded.damage.clone();
         let snapshot = loaded.snapshot.as_deref().and_then(|bytes| {
@@ -63,7 +63,7 @@ impl StoredOutbox {
 }
 
 /// Takes over the blocks that no page names.
-pub(super) fn adopt(outbox: &mut Outbox, chain: &mut dyn Chain) -> Adopted {
+pub(in crate::engine) fn adopt(outbox: &mut Outbox, chain: &mut dyn Chain) -> Adopted {
     let mut block = Vec::new();
     let mut adopted = Adopted::default();
     for kind in LaneKind::ALL {
