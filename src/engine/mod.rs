@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `decode` · `fields` `states` `number` · `encode` · `outbox` · `replay` |
+//! | what comes in and goes out | `step` · `decode` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -64,6 +64,7 @@ mod stream;
 mod timers;
 mod tombstones;
 mod ttl;
+mod uplink;
 pub mod watermark;
 pub mod wear;
 pub mod window;
@@ -78,10 +79,8 @@ use crate::model::topic::DeviceTemplate;
 use self::decode::batch::DecodedBatch;
 use self::decode::{DecodedTime, Decoder};
 use self::emit::Emit;
-use self::encode::Envelope;
 use self::join::{Joins, Taps};
-use self::outbox::row::Row;
-use self::outbox::{LaneKind, Next, Outbox};
+use self::outbox::Outbox;
 use self::redelivery::{Redelivery, fingerprint};
 use self::spec::PipelineSpec;
 use self::step::{Availability, DeliveryTag, Event, Message};
@@ -351,12 +350,6 @@ impl Engine {
         self.streams.iter().position(|stream| stream.spec.name.as_str() == name)
     }
 
-    /// Hands over every row that is held and lets go of it: for replays, where
-    /// printing is the acknowledgement.
-    pub fn take_rows(&mut self, each: &mut dyn FnMut(LaneKind, u64, &Row<'_>)) {
-        self.outbox.take_rows(each);
-    }
-
     /// The end of a bounded input: every open window of every stream fires.
     pub fn finish(&mut self, now: Now) {
         for index in 0..self.streams.len() {
@@ -365,54 +358,6 @@ impl Engine {
             self.collect_for_joins(now, index);
         }
         self.look_at_joins(now, true);
-    }
-
-    /// The outbox, to look at.
-    pub fn outbox(&self) -> &Outbox {
-        &self.outbox
-    }
-
-    /// The outbox, for the driver, which moves its older rows to the chain and back.
-    pub(super) fn outbox_mut(&mut self) -> &mut Outbox {
-        &mut self.outbox
-    }
-
-    /// What to do next for the uplink, if it is up and something durable waits.
-    pub fn next_for_uplink(&mut self, now: Now) -> Next {
-        if !self.uplink_up {
-            return Next::Nothing;
-        }
-        let envelope = Envelope {
-            topic_prefix: &self.spec.topic_prefix,
-            gateway: self.spec.gateway.as_str(),
-            encoding: self.spec.encoding,
-        };
-        self.outbox.next(now, envelope)
-    }
-
-    /// State was lost: what comes now counts under a higher epoch, and windows
-    /// that may lack records say so.
-    pub fn start_epoch(&mut self, now: Now, floor: u64, lost: bool) {
-        // Wall-clock seconds, so that a new card in an old gateway still rises.
-        let clock = u64::try_from(now.wall.as_millis() / 1_000).unwrap_or(0);
-        self.outbox.start_epoch(floor.max(self.outbox.epoch()).saturating_add(1).max(clock));
-        if lost {
-            self.partial_before = Some(now.wall.as_event_time());
-            for stream in &mut self.streams {
-                stream.mark_open_as_partial();
-            }
-        }
-    }
-
-    /// Gives up the older half of the rows in memory, leaving gaps that say so. False
-    /// when nothing could be given up.
-    pub fn shed_outbox(&mut self) -> bool {
-        self.outbox.shed(self.outbox.memory() / 2)
-    }
-
-    /// Queues something that a person should know.
-    pub fn raise_alarm(&mut self, now: Now, code: &str, text: &str) {
-        self.outbox.alarm(now, code, text);
     }
 
     /// Breaks a rule; see [`Canary`].
