@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 
 use super::chain::ChainReader;
-use super::{FRESH, OpenError, PAGES, SledStore, Trouble, find, give_up, open_with, sort, witness};
+use super::{OpenError, SledStore, Trouble, find, give_up, open_with, sort};
 use crate::engine::chain::Chain;
 use crate::engine::store::{Loaded, Store, StoreError, WriteState};
 
@@ -18,6 +18,8 @@ use crate::engine::store::{Loaded, Store, StoreError, WriteState};
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// What is copied in one piece, and counts as zeros when it cannot be read.
 const PIECE: usize = 4_096;
+/// What the ladder does not look at, and what is read where it is.
+const LEFT_OUT: &[&str] = &["lock", "reserve", "outbox", "quarantine"];
 /// Names that are tried for the temporary directory.
 const NAMES_MAX: u32 = 100;
 
@@ -133,33 +135,24 @@ impl Copy {
         let place = make_temporary().map_err(|error| give_up(&std::env::temp_dir(), sort(error)))?;
         let mut copy = Copy { dir: place, unreadable: 0 };
         let target = copy.dir.clone();
-        for name in [PAGES, FRESH] {
-            copy.copy_dir(&dir.join(name), &target.join(name)).map_err(|error| match sort(error) {
-                Trouble::Full => OpenError::Full(target.clone()),
-                trouble @ (Trouble::Io(_) | Trouble::Damaged(_)) => give_up(dir, trouble),
-            })?;
-        }
-        let witness = dir.join(witness::NAME);
-        if witness.is_file() {
-            copy.copy_file(&witness, &target.join(witness::NAME)).map_err(unusable)?;
-        }
+        copy.copy_dir(dir, &target, LEFT_OUT).map_err(|error| match sort(error) {
+            Trouble::Full => OpenError::Full(target.clone()),
+            trouble @ (Trouble::Io(_) | Trouble::Damaged(_)) => give_up(dir, trouble),
+        })?;
         Ok(copy)
     }
 
     /// What is neither a file nor a directory is left out; a start removes it.
-    fn copy_dir(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let entries = match fs::read_dir(from) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(());
-            }
-            entries => entries?,
-        };
-        fs::create_dir(to)?;
-        for entry in entries {
+    fn copy_dir(&mut self, from: &Path, to: &Path, left_out: &[&str]) -> io::Result<()> {
+        for entry in fs::read_dir(from)? {
             let entry = entry?;
             let (path, target) = (entry.path(), to.join(entry.file_name()));
+            if left_out.iter().any(|name| entry.file_name() == *name) {
+                continue;
+            }
             if entry.file_type()?.is_dir() {
-                self.copy_dir(&path, &target)?;
+                fs::create_dir(&target)?;
+                self.copy_dir(&path, &target, &[])?;
             } else if fs::metadata(&path).is_ok_and(|found| found.is_file()) {
                 self.copy_file(&path, &target)?;
             }

@@ -21,7 +21,7 @@ use std::{fs, io};
 use super::files;
 use crate::engine::ring::Mark;
 
-pub(super) const NAME: &str = "witness";
+const NAME: &str = "witness";
 const TITLE: &str = "tidegate-witness 1\n";
 
 /// What the file says.

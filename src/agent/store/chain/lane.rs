@@ -155,6 +155,12 @@ impl Lane {
         self.index = None;
     }
 
+    /// Takes the index over from an earlier look at the same files, if the file under the
+    /// name is still the same one.
+    pub(super) fn take_index_of(&mut self, before: &mut Lane) {
+        self.index = before.index.take().filter(|(first, index)| index.is_of(&self.place(*first).join(DATA)));
+    }
+
     /// Forgets a database that somebody else moved away.
     pub(super) fn forget(&mut self, first: u64) {
         self.links.remove(&first);

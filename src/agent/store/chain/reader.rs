@@ -16,7 +16,7 @@ use crate::engine::store::StoreError;
 pub struct ChainReader {
     /// The store's directory.
     dir: PathBuf,
-    /// As they were when one was looked at last.
+    /// As they were when they were looked at last.
     lanes: [Option<Lane>; LaneKind::ALL.len()],
 }
 
@@ -26,30 +26,32 @@ impl ChainReader {
         ChainReader { dir: dir.to_owned(), lanes: Default::default() }
     }
 
-    /// A lane; `anew`: as it is now.
-    fn lane(&mut self, lane: u8, anew: bool) -> Result<&mut Lane, StoreError> {
+    /// A lane as it is now: databases come and go, and where numbers come again, the newest
+    /// one has them. Of what was there before only the index is worth keeping.
+    fn lane(&mut self, lane: u8) -> Result<&mut Lane, StoreError> {
         let kind = LaneKind::ALL.get(usize::from(lane));
         let kind = kind.ok_or_else(|| StoreError::Failed(format!("there is no lane {lane}")))?;
+        let found = Lane::look(&self.dir.join(NAME).join(kind.as_str()), lane);
+        let mut found = found.map_err(|error| sort_io(&error))?;
         let place = &mut self.lanes[usize::from(lane)];
-        if anew || place.is_none() {
-            let found = Lane::look(&self.dir.join(NAME).join(kind.as_str()), lane);
-            *place = Some(found.map_err(|error| sort_io(&error))?);
+        if let Some(before) = place {
+            found.take_index_of(before);
         }
-        Ok(place.as_mut().expect("looked at above"))
+        Ok(place.insert(found))
     }
 }
 
 impl Chain for ChainReader {
     fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
         into.clear();
-        // What was seen may be older than the file, or the directory.
+        let place = self.lane(lane)?;
+        let Some(first) = place.link_of(number) else { return Ok(false) };
+        // The index may be older than the file.
         for anew in [false, true] {
-            let place = self.lane(lane, anew)?;
-            let Some(first) = place.link_of(number) else { continue };
-            match place.index(first, false).and_then(|index| index.block(lane, number, into)) {
+            match place.index(first, anew).and_then(|index| index.block(lane, number, into)) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) => {
                     place.forget_index();
                     return Err(sort_io(&error));
@@ -61,7 +63,7 @@ impl Chain for ChainReader {
     }
 
     fn find_blocks(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
-        self.lane(lane, true)?.find_blocks().map_err(|error| sort_io(&error))
+        self.lane(lane)?.find_blocks().map_err(|error| sort_io(&error))
     }
 
     fn chain_bytes(&self) -> u64 {
