@@ -11,7 +11,7 @@
 use crate::model::time::{Now, ProcTime};
 
 use super::super::chain::Chain;
-use super::super::outbox::{LaneKind, Next, Piece, Spill, stored};
+use super::super::outbox::{LaneKind, Next, Pack, Piece, Spill, stored};
 use super::super::step::Effect;
 use super::super::store::{Store, StoreError};
 use super::{Driver, Failure};
@@ -49,7 +49,7 @@ impl ChainState {
 
 impl<S: Store + Chain> Driver<S> {
     /// How payloads are compressed, where the configuration asks for it.
-    pub fn set_packer(&mut self, pack: fn(&[u8]) -> Vec<u8>) {
+    pub fn set_packer(&mut self, pack: Pack) {
         self.engine.outbox_mut().set_packer(pack);
     }
 

@@ -103,6 +103,9 @@ pub struct OutboxLedger {
     pub dead_lettered: u64,
 }
 
+/// Compresses a payload; what would not become shorter stays as it is.
+pub type Pack = fn(&[u8]) -> Vec<u8>;
+
 /// See the module's description.
 #[derive(Clone, Debug)]
 pub struct Outbox {
@@ -122,7 +125,7 @@ pub struct Outbox {
     /// The chain takes nothing at the moment.
     chain_refuses: bool,
     /// How payloads are compressed, where that is asked for.
-    pack: Option<fn(&[u8]) -> Vec<u8>>,
+    pack: Option<Pack>,
 }
 
 /// How long the outbox has been kept, while the agent ran: the wall clock may jump,
@@ -163,7 +166,7 @@ impl Outbox {
     }
 
     /// How payloads are compressed: the engine knows no compressor.
-    pub fn set_packer(&mut self, pack: fn(&[u8]) -> Vec<u8>) {
+    pub fn set_packer(&mut self, pack: Pack) {
         self.pack = Some(pack).filter(|_| self.policy.compressed);
     }
 

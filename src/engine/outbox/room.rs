@@ -172,13 +172,13 @@ impl Outbox {
             let Some(index) = self.oldest(kind, |part| part.rows().is_some()) else { continue };
             let part = &self.lanes[kind as usize].parts[index];
             let last = part.rows().map_or(0, |rows| rows.order(rows.len() - 1));
-            let (first, past, rows) = (part.first, part.past(), part.rows);
+            let (first, end, rows) = (part.first, part.past(), part.rows);
             if last == newest && newest > 0 {
                 if rows == 1 {
                     continue;
                 }
                 // It may be the one just made: it stays.
-                self.split(kind, past - 1);
+                self.split(kind, end - 1);
             }
             self.evict(Eviction { lane: kind, block: None, first, reason: GapReason::Evicted }, None);
             return true;

@@ -125,7 +125,9 @@ fn write_devices(out: &mut Vec<u8>, slots: &[u32], changed: &Changed<'_>, clocks
         let panes = changed.stream.devices.get(slot).panes.iter().enumerate();
         panes.filter(move |(place, pane)| changed.is_whole(slot, *place, pane)).map(|(_, pane)| pane)
     };
-    slots.iter().for_each(|slot| put_u64(out, whole(*slot).count() as u64));
+    for slot in slots {
+        put_u64(out, whole(*slot).count() as u64);
+    }
     for pane in slots.iter().flat_map(|slot| whole(*slot)) {
         let width = changed.stream.spec.windows[usize::from(pane.window)].aggregates.len();
         write_pane(out, pane, width, clocks.proc);
@@ -149,7 +151,9 @@ fn write_additions(out: &mut Vec<u8>, changed: &Changed<'_>) {
     let values = |noted: &Noted| stream.changes.additions.values(noted).iter();
     put_u64(out, additions.len() as u64);
     put_slots(out, additions.iter().map(|(noted, _)| noted.slot));
-    additions.iter().for_each(|(_, place)| put_u64(out, *place as u64));
+    for (_, place) in additions {
+        put_u64(out, *place as u64);
+    }
     let mut fields: Vec<FieldIx> = Vec::new();
     let mut others: Vec<Noted> = Vec::new();
     for (noted, _) in additions {
@@ -293,8 +297,8 @@ fn read_additions(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Da
     let mut times = Vec::with_capacity(slots.len());
     for (slot, place) in slots.iter().zip(&places) {
         let pane = stream.devices.get(*slot).panes.get(*place).ok_or(Damaged)?;
-        let timed = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
-        let behind = if timed { reader.i64()? } else { 0 };
+        let has_time = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
+        let behind = if has_time { reader.i64()? } else { 0 };
         times.push(EventTime::from_millis(pane.start.as_millis().wrapping_add(behind)));
     }
     // Which of them is that of each addition; 0: none, it has no values.
@@ -379,7 +383,7 @@ mod tests {
             let (places, digits, float) = decimal(value);
             let mut out = Vec::new();
             if places == FLOAT {
-                put_f64(&mut out, float)
+                put_f64(&mut out, float);
             } else {
                 put_i64(&mut out, digits)
             }

@@ -124,7 +124,9 @@ impl World {
         }
         self.check();
         if !matches!(action, Action::Push(..) | Action::Pass(_)) {
-            LaneKind::ALL.into_iter().for_each(|kind| self.look(kind));
+            for kind in LaneKind::ALL {
+                self.look(kind);
+            }
         }
     }
 
@@ -242,7 +244,7 @@ impl World {
             let mut seen = Vec::new();
             let read = piece.read(block.flatten().map(Vec::as_slice), &mut |seq, row| match row {
                 Row::Alarm(row) => {
-                    assert_eq!(Some(row.text), self.rows[kind as usize].get(seq as usize).map(String::as_str));
+                    assert_eq!(Some(row.text), self.rows[kind as usize].get(usize::try_from(seq).unwrap()).map(String::as_str));
                     seen.push(seq);
                 }
                 Row::Gap(row, _) => assert!(row.first_seq <= seq),
