@@ -260,6 +260,7 @@ fn name(input: &Input) -> &'static str {
         Input::LocalUp { .. } => "LocalUp",
         Input::LocalDown { .. } => "LocalDown",
         Input::Query(_) => "Query",
+        Input::Look(_) => "Look",
         Input::Pulse => "Pulse",
         Input::Stop { .. } => "Stop",
     }
