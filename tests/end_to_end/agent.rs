@@ -78,6 +78,11 @@ impl Agent {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
+    /// Its configuration; beside it `state`, and `control.sock` while it runs.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.dir.join("tidegate.toml")
+    }
+
     /// As systemd does.
     pub(crate) fn restart_if_ended(&mut self) {
         if !self.is_running() {
@@ -132,7 +137,7 @@ pub(crate) struct Config<'a> {
     /// Further lines about each of them.
     pub(crate) broker: &'a str,
     pub(crate) encoding: &'a str,
-    /// Further lines of `[uplink]`.
+    /// Further lines of `[uplink]`, and whole tables after it.
     pub(crate) uplink: &'a str,
     /// Further lines of `[storage]`.
     pub(crate) storage: &'a str,

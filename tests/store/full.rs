@@ -5,10 +5,12 @@ use std::path::Path;
 
 use tidegate::agent::store::{FREE_BYTES_MIN, OpenError, SledStore, open_with};
 use tidegate::engine::chain::Chain;
+use tidegate::engine::driver::Driver;
 use tidegate::engine::store::{Loaded, Store, StoreError};
 
 use crate::mount::Mount;
 use crate::random::Random;
+use crate::room::{now, pipeline};
 
 const RESERVE: u64 = 16 * 1024 * 1024;
 const LATE: u8 = 4;
@@ -109,6 +111,23 @@ fn a_program_that_fills_the_disk_does_not_stop_the_commits_for_the_reserve_is_gi
         store.commit(b"three").unwrap();
         assert_eq!(store.complaint(), None);
         assert!(dir.join("reserve").exists(), "made again");
+    }
+}
+
+#[test]
+fn an_agent_on_a_full_disk_says_so_and_goes_on() {
+    for mount in mounts() {
+        let store = open_with(&mount.path().join("state"), RESERVE).unwrap();
+        let mut driver = Driver::start(pipeline(), store, now()).unwrap();
+        assert_eq!(driver.storage_status().warning, None);
+        let others = mount.fill(0);
+        driver.stop(now(), &mut |_| ());
+        let status = driver.storage_status();
+        assert_eq!(status.failure, None);
+        assert!(status.warning.unwrap().contains("nearly full"));
+        std::fs::remove_file(others).unwrap();
+        driver.stop(now(), &mut |_| ());
+        assert_eq!(driver.storage_status().warning, None);
     }
 }
 

@@ -20,11 +20,11 @@ use crate::random::Random;
 
 const START_MS: i64 = 1_790_000_000_000;
 
-fn now() -> Now {
+pub(crate) fn now() -> Now {
     Now { proc: ProcTime::default(), wall: WallTime::from_millis(START_MS), quality: ClockQuality::Synced }
 }
 
-fn pipeline() -> PipelineSpec {
+pub(crate) fn pipeline() -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("s/{device}").unwrap();
     let device = DeviceTemplate::parse("{device}", &topic).unwrap();

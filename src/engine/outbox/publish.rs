@@ -375,7 +375,7 @@ fn encode_gap(envelope: Envelope<'_>, kind: LaneKind, part: &Part, gap: &Gap, pa
     Some(payload(items)).filter(|payload| payload.len() <= payload_max).or_else(|| Some(payload(GapItems::NONE)))
 }
 
-fn read_row<'a>(part: &'a Part, loaded: Option<&'a Loaded>, position: u64) -> Row<'a> {
+pub(super) fn read_row<'a>(part: &'a Part, loaded: Option<&'a Loaded>, position: u64) -> Row<'a> {
     row::read(row_at(part, loaded, position)).expect("rows are written by the outbox, and checked when read back")
 }
 

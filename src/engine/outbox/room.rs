@@ -103,7 +103,7 @@ impl Outbox {
     }
 
     /// A block cannot be read any more.
-    pub(super) fn lose(&mut self, kind: LaneKind, number: u64) {
+    pub fn lose(&mut self, kind: LaneKind, number: u64) {
         loop {
             let lane = &self.lanes[kind as usize];
             let is_lost = |part: &&Part| part.block().is_some_and(|block| block.number == number);
