@@ -45,7 +45,7 @@ pub const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Pages of so many bytes, and of so many times the snapshot, are worth a new one: the
 /// medium holds two sets of them, and a start reads them and makes all that is in them
 /// again. A quarter more is written at most.
-const PAGES_BYTES: usize = 1024 * 1024;
+const PAGES_BYTES: usize = 896 * 1024;
 const SNAPSHOTS_PER_PAGES: usize = 4;
 
 /// A compressor that finds nothing to compress adds less than this to each MiB (zstd:

@@ -81,7 +81,7 @@ fn a_snapshot_is_wanted_at_three_quarters_and_due_when_no_slot_is_left() {
 #[test]
 fn many_bytes_of_pages_are_worth_a_snapshot_and_the_more_the_larger_it_is() {
     let mut ring = fresh();
-    for (snapshot, pages) in [(0, 22), (30_000, 22), (400_000, 33)] {
+    for (snapshot, pages) in [(0, 19), (30_000, 19), (400_000, 33)] {
         if snapshot > 0 {
             ring.snapshot(&vec![1; snapshot]).unwrap();
         }

@@ -47,7 +47,7 @@ pub(crate) fn measure(_options: &Options) {
     gateway.stop();
     let filled = device.bytes_written() - before;
     let (queued, evicted) = gateway.queued();
-    let (stored, on_disk) = (gateway.outbox_bytes(), bytes_on_disk(&device.path().join("state")));
+    let (stored, on_disk) = (gateway.outbox_bytes(), bytes_on_disk(&device.path().join("state")) - kept_free(&device));
     assert_eq!((queued, evicted), (RECORDS, 0), "all of it was kept");
 
     gateway.set_online(true);
@@ -66,9 +66,18 @@ pub(crate) fn measure(_options: &Options) {
     figure("wear.outbox_ratio", filled as f64 / logical as f64, "1");
     figure("wear.outbox_ratio.per_stored_byte", filled as f64 / stored as f64, "1");
     figure("wear.outbox_ratio.drain", drained as f64 / logical as f64, "1");
+    // What is kept free for a full disk is there before and after.
+    let left = bytes_on_disk(&device.path().join("state")) - kept_free(&device);
     figure("wear.outbox_full_mib", on_disk as f64 / 1_048_576.0, "MiB");
-    figure("wear.drained_left_mib", bytes_on_disk(&device.path().join("state")) as f64 / 1_048_576.0, "MiB");
+    figure("wear.drained_left_mib", left as f64 / 1_048_576.0, "MiB");
+    let outbox = bytes_on_disk(&device.path().join("state/outbox"));
+    figure("wear.drained_left_mib.outbox", outbox as f64 / 1_048_576.0, "MiB");
     println!("# {:.1} bytes a record as JSON, {:.1} stored", per_record(logical), per_record(stored));
+}
+
+/// The file that gives its space when the disk is full.
+fn kept_free(device: &LoopDevice) -> u64 {
+    std::fs::metadata(device.path().join("state/reserve")).map_or(0, |found| found.len())
 }
 
 fn per_record(bytes: u64) -> f64 {
