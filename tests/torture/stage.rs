@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate::fleet::oracle::Oracle;
@@ -11,7 +12,7 @@ use tidegate::model::rng::Rng;
 use tidegate::model::time::Span;
 
 use crate::agent::{Config, ledger};
-use crate::cloud::Cloud;
+use crate::cloud::{Cloud, WAIT_MAX};
 use crate::scene::{START, Scene, Setting, WINDOW, assert_exact, wait_until};
 
 /// Beside the window that takes late readings as revisions, one that sends deltas.
@@ -103,15 +104,24 @@ pub(crate) fn assert_nothing_lost(scene: &mut Scene, deliveries: &[Delivery]) {
     let closed = closed(deliveries);
     let total = closed.values().sum();
     scene.wait_for_received(deliveries.len());
-    let agent = &scene.agent;
-    let mut records = 0;
-    scene.cloud.wait_until("every reading and delta", |cloud| {
-        // As long as more comes, it is not worth counting.
-        if core::mem::replace(&mut records, cloud.receiver.counts().records) < cloud.receiver.counts().records {
-            return false;
+    // As long as more comes, it is not worth counting, and not too late.
+    let mut newest = Instant::now();
+    loop {
+        let before = scene.cloud.receiver.counts().records;
+        scene.cloud.receive_for(Duration::from_millis(200));
+        let (receiver, now) = (&scene.cloud.receiver, Instant::now());
+        if receiver.counts().records > before {
+            newest = now;
+            continue;
         }
-        counted(cloud) >= total && agent.status().is_some_and(|status| held(&status) == 0 && has_all(cloud, &status))
-    });
+        let status = scene.agent.status().expect("the agent answers");
+        let counted = counted(&scene.cloud);
+        if held(&status) == 0 && has_all(&scene.cloud, &status) && counted >= total {
+            break;
+        }
+        let holes = receiver.holes();
+        assert!(now - newest < WAIT_MAX, "{counted} of {total} readings, missing numbers {holes:?}, after {status}");
+    }
     assert_exact(&scene.cloud, deliveries);
     let counts: BTreeMap<String, u64> = merged(&scene.cloud).into_iter().map(|(id, all)| (id, all.count)).collect();
     assert_eq!(counts, closed, "panes and deltas");
