@@ -244,6 +244,7 @@ impl<E: Engine> EngineThread<E> {
             }
             Input::UplinkAcked(batch) => self.engine.handle(now, Event::UplinkAcked(batch)),
             Input::UplinkRefused(batch, refusal) => self.engine.handle(now, Event::UplinkRefused(batch, refusal)),
+            Input::UplinkNotice(notice) => self.uplink.reason = notice,
             Input::UplinkDown { reason, blames_a_batch } => {
                 if self.uplink.connected {
                     self.engine.handle(now, if blames_a_batch { Event::UplinkClosedByPeer } else { Event::UplinkDown });

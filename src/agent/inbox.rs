@@ -81,6 +81,8 @@ pub enum Input {
     UplinkAcked(BatchId),
     /// It does not take a batch of the present connection.
     UplinkRefused(BatchId, Refusal),
+    /// What is wrong with the present uplink connection; empty: nothing any more.
+    UplinkNotice(String),
     /// There is no uplink connection. Sent for failed attempts too.
     UplinkDown {
         /// For people.

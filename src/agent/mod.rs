@@ -53,10 +53,10 @@ use status::Identity;
 use uplink::mqtt::{ACK_MAX, UplinkSpec};
 use wear::BlockDevice;
 
-/// Name resolution runs on these, one attempt each. A resolver that hangs for 30 s
-/// can hold three attempts of the uplink; those to the device broker must not queue
-/// behind them.
-const BLOCKING_THREADS: usize = 8;
+/// Name resolution runs on these, one attempt each, and an attempt that was given up after
+/// 10 s stays there until the resolver has answered. One that hangs for 30 s can hold three of
+/// each connection; none must queue behind those of another.
+const BLOCKING_THREADS: usize = 12;
 
 /// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
 ///

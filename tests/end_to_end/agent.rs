@@ -137,7 +137,7 @@ pub(crate) struct Config<'a> {
     /// Further lines about each of them.
     pub(crate) broker: &'a str,
     pub(crate) encoding: &'a str,
-    /// Further lines of `[uplink]`.
+    /// Further lines of `[uplink]`, and whole tables after it.
     pub(crate) uplink: &'a str,
     /// Further lines of `[storage]`.
     pub(crate) storage: &'a str,

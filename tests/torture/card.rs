@@ -16,14 +16,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate::model::rng::Rng;
-
-use crate::cloud::WAIT_MAX;
 
 /// What a card writes in one piece. Torn smaller, ext4's own superblock would fail its
 /// checksum: no file system is made for that.
@@ -71,11 +69,7 @@ pub(crate) struct Card {
     server: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    medium: Mutex<Medium>,
-    /// A cut has happened.
-    cut: Condvar,
-}
+type Shared = Mutex<Medium>;
 
 struct Medium {
     /// What a read gives.
@@ -87,8 +81,6 @@ struct Medium {
     health: Health,
     planned: Option<Cut>,
     image: Option<Vec<u8>>,
-    /// Writes and flushes so far.
-    requests: u64,
 }
 
 struct Cut {
@@ -110,9 +102,8 @@ impl Card {
             health: Health::Good,
             planned: None,
             image: None,
-            requests: 0,
         };
-        let shared = Arc::new(Shared { medium: Mutex::new(medium), cut: Condvar::new() });
+        let shared = Arc::new(Mutex::new(medium));
         let dir = tempfile::tempdir().unwrap();
         let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
         let place = dir.path().join("card");
@@ -133,37 +124,28 @@ impl Card {
 
     /// Plans a cut after so many more writes and flushes; `then` runs at that instant.
     pub(crate) fn plan_cut(&self, requests: u64, kept: Kept, rng: Rng, then: impl FnOnce() + Send + 'static) {
-        let mut medium = self.shared.medium.lock().unwrap();
+        let mut medium = self.shared.lock().unwrap();
         medium.image = None;
         medium.planned = Some(Cut { requests, kept, rng, then: Box::new(then) });
     }
 
     /// Whether the planned cut has happened.
     pub(crate) fn is_cut(&self) -> bool {
-        self.shared.medium.lock().unwrap().image.is_some()
+        self.shared.lock().unwrap().image.is_some()
     }
 
     /// Cuts now if the planned cut has not happened yet. What is on the card after it.
     pub(crate) fn cut(&self) -> Vec<u8> {
-        let mut medium = self.shared.medium.lock().unwrap();
+        let mut medium = self.shared.lock().unwrap();
         if let Some(cut) = medium.planned.take() {
             medium.cut(cut);
         }
         medium.image.take().expect("a cut was planned")
     }
 
-    /// Waits until so many more writes and flushes have come.
-    pub(crate) fn wait_for_requests(&self, count: u64) {
-        let medium = self.shared.medium.lock().unwrap();
-        let goal = medium.requests + count;
-        let (_medium, waited) =
-            self.shared.cut.wait_timeout_while(medium, WAIT_MAX, |medium| medium.requests < goal).unwrap();
-        assert!(!waited.timed_out(), "the card is not written to");
-    }
-
     /// How it serves from now on.
     pub(crate) fn set_health(&self, health: Health) {
-        self.shared.medium.lock().unwrap().health = health;
+        self.shared.lock().unwrap().health = health;
     }
 }
 
@@ -182,7 +164,6 @@ impl Drop for Card {
 impl Medium {
     /// Before the next write or flush.
     fn count(&mut self) {
-        self.requests += 1;
         if let Some(cut) = &mut self.planned {
             if cut.requests > 0 {
                 cut.requests -= 1;
@@ -291,7 +272,7 @@ fn serve(mut device: File, shared: &Shared) {
 }
 
 fn answer(operation: u32, body: &[u8], shared: &Shared) -> Result<Vec<u8>, Errno> {
-    let mut medium = shared.medium.lock().unwrap();
+    let mut medium = shared.lock().unwrap();
     match operation {
         INIT => Ok(init(u32_at(body, 8))),
         GETATTR | SETATTR => Ok(attributes(medium.bytes.len() as u64)),
@@ -306,7 +287,6 @@ fn answer(operation: u32, body: &[u8], shared: &Shared) -> Result<Vec<u8>, Errno
             let len = u32_at(body, 16);
             let at = usize::try_from(u64_at(body, 8)).unwrap();
             medium.write(at, &body[40..40 + len as usize])?;
-            shared.cut.notify_all();
             Ok(u64::from(len).to_ne_bytes().to_vec())
         }
         FSYNC => {
@@ -314,10 +294,9 @@ fn answer(operation: u32, body: &[u8], shared: &Shared) -> Result<Vec<u8>, Errno
             if let Some(span) = slow {
                 drop(medium);
                 thread::park_timeout(span);
-                medium = shared.medium.lock().unwrap();
+                medium = shared.lock().unwrap();
             }
             medium.flush()?;
-            shared.cut.notify_all();
             Ok(Vec::new())
         }
         _ => Err(ENOSYS),

@@ -7,11 +7,11 @@ use tidegate::model::rng::Rng;
 use crate::agent::ledger;
 use crate::scale::rounds;
 use crate::scene::{seed, wait_until};
-use crate::stage::{Outages, assert_nothing_lost, assert_same, fleet, scene, undisturbed};
+use crate::stage::{Outages, assert_nothing_lost, assert_same, fleet, on_disk, scene, undisturbed};
 
 /// Names the moments; `E2E_SEED` names other ones.
 const SEED: u64 = 20_261_201;
-const DEVICES: u32 = 10;
+const DEVICES: u32 = 40;
 
 #[test]
 fn kills_at_any_moment_end_with_exactly_the_results_of_an_undisturbed_run() {
@@ -23,6 +23,7 @@ fn kills_at_any_moment_end_with_exactly_the_results_of_an_undisturbed_run() {
     let mut rng = Rng::new(seed(SEED));
     let mut outages = Outages::default();
     let mut left = deliveries.as_slice();
+    let mut on_disk_max = 0;
     for kill in 0..kills {
         // Readings come while it runs, while it dies and while it is dead.
         let share = left.len() as u64 / (kills - kill);
@@ -39,6 +40,7 @@ fn kills_at_any_moment_end_with_exactly_the_results_of_an_undisturbed_run() {
         // One in five dies during its start, before or while the backlog comes.
         let longest = if rng.chance(5) { 40 } else { 350 };
         scene.cloud.receive_for(Duration::from_millis(rng.below(longest)));
+        on_disk_max = on_disk_max.max(scene.agent.status().as_ref().map_or(0, on_disk));
         scene.agent.kill();
         scene.wire.set_deaf(false);
         scene.publish(dead);
@@ -51,7 +53,7 @@ fn kills_at_any_moment_end_with_exactly_the_results_of_an_undisturbed_run() {
     assert_same(&scene, &undisturbed);
     let status = scene.agent.status().expect("the agent answers");
     println!(
-        "figure torture.kills {kills} ({} readings, {} redelivered by the broker, {} records repeated at the cloud)",
+        "figure torture.kills {kills} ({} readings, {} redelivered by the broker, {} records repeated at the cloud, up to {on_disk_max} bytes of the outbox on disk)",
         deliveries.len(),
         ledger(&status, "redelivered"),
         scene.cloud.receiver.counts().repeats

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::card::Card;
+use crate::card::{Card, Health};
 
 /// The state of an agent under torture takes a tenth of it.
 const CARD_BYTES: u64 = 64 * 1024 * 1024;
@@ -77,6 +77,7 @@ impl Volume {
 
     /// As after a power cut: what is mounted goes, and this comes in its place.
     pub(crate) fn replace(&mut self, image: Vec<u8>) {
+        self.card().set_health(Health::Good);
         assert!(unmount(&self.dir), "the agent has ended");
         drop(self.card.take());
         let dir = std::mem::take(&mut self.dir);

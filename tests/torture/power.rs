@@ -14,11 +14,11 @@ use crate::card::Kept;
 use crate::mounted::{Volume, is_possible};
 use crate::scale::rounds;
 use crate::scene::{Scene, seed, wait_until};
-use crate::stage::{Outages, assert_nothing_lost, assert_same, fleet, scene, undisturbed};
+use crate::stage::{Outages, assert_nothing_lost, assert_same, fleet, on_disk, scene, undisturbed};
 
 /// Names the moments; `E2E_SEED` names other ones.
 const SEED: u64 = 20_261_202;
-const DEVICES: u32 = 10;
+const DEVICES: u32 = 40;
 /// Writes and flushes in a life of the agent here, more or less. A cut that is not reached
 /// comes between two commits.
 const REQUESTS: u64 = 80;
@@ -40,6 +40,7 @@ fn power_cuts_at_any_instant_lose_nothing_that_was_acknowledged() {
     let mut rng = Rng::new(seed(SEED));
     let mut outages = Outages::default();
     let mut left = deliveries.as_slice();
+    let mut on_disk_max = 0;
     let mut outcomes: BTreeMap<String, u32> = BTreeMap::new();
     for cut in 0..cuts {
         let share = left.len() as u64 / (cuts - cut);
@@ -54,6 +55,7 @@ fn power_cuts_at_any_instant_lose_nothing_that_was_acknowledged() {
             scene.agent.start();
             wait_until("the agent starts again", || scene.agent.status().is_some());
             let status = scene.agent.status().expect("it has just answered");
+            on_disk_max = on_disk_max.max(on_disk(&status));
             assert_eq!(status["engine"]["epoch"], epoch, "before cut {cut}: a cut is no damage: {status}");
         }
         let mut parts = now.chunks(now.len() / 12 + 1);
@@ -79,14 +81,16 @@ fn power_cuts_at_any_instant_lose_nothing_that_was_acknowledged() {
 
     assert_nothing_lost(&mut scene, &deliveries);
     assert_same(&scene, &undisturbed);
-    println!("figure torture.power_cuts {cuts} ({outcomes:?})");
+    println!("figure torture.power_cuts {cuts} ({outcomes:?}, up to {on_disk_max} bytes of the outbox on disk)");
 }
 
 /// A cut after so many more writes and flushes.
 pub(crate) fn plan(volume: &Volume, scene: &Scene, requests: u64, kept: Kept, seed: u64) {
     let wires = [scene.wire.clone(), scene.uplink_wire.clone()];
     volume.card().plan_cut(requests, kept, Rng::fork(SEED, seed), move || {
-        wires.iter().for_each(|wire| wire.set_deaf(true));
+        for wire in &wires {
+            wire.set_deaf(true);
+        }
     });
 }
 

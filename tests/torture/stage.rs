@@ -1,6 +1,6 @@
 //! What is published to an agent under torture, and what has to come of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -12,7 +12,7 @@ use tidegate::model::time::Span;
 
 use crate::agent::{Config, ledger};
 use crate::cloud::Cloud;
-use crate::scene::{START, Scene, Setting, WINDOW, assert_exact};
+use crate::scene::{START, Scene, Setting, WINDOW, assert_exact, wait_until};
 
 /// Beside the window that takes late readings as revisions, one that sends deltas.
 pub(crate) const STRICT: &str = r#"
@@ -23,6 +23,19 @@ late = "backfill"
 backfill_quiet = "100ms"
 aggregates = ["count", "sum", "min", "max"]
 "#;
+
+/// Both windows, and every reading, so that an outage of some seconds fills blocks of the
+/// outbox that go to the disk; for small cards.
+pub(crate) fn config() -> Config<'static> {
+    Config {
+        stream: "records = \"arrival\"",
+        storage: "reserve = \"8MiB\"",
+        // Blocks of 32 KiB; more than any outage here makes.
+        uplink: "[outbox]\nmax_bytes = \"512KiB\"",
+        more: STRICT,
+        ..Config::default()
+    }
+}
 
 /// As [`crate::scene::fleet`], and one reading in 20 is 20 s late.
 pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
@@ -43,9 +56,7 @@ pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
 
 /// A scene with both windows, its configuration and state in `dir` if there is one.
 pub(crate) fn scene(dir: Option<&Path>) -> Scene {
-    // The cards here are small.
-    let config = Config { more: STRICT, storage: "reserve = \"8MiB\"", ..Config::default() };
-    Scene::set(Setting { config, dir, ..Setting::plain() })
+    Scene::set(Setting { config: config(), dir, ..Setting::plain() })
 }
 
 /// Readings in windows that are over at the end: the others stay open.
@@ -72,10 +83,17 @@ fn counted(cloud: &Cloud) -> u64 {
     panes.chain(cloud.receiver.deltas()).map(|record| record["count"].as_u64().unwrap()).sum()
 }
 
-/// Publishes all at once to an agent that nobody disturbs.
+/// Publishes all to an agent that nobody disturbs.
 pub(crate) fn undisturbed(deliveries: &[Delivery]) -> Scene {
     let mut scene = scene(None);
-    scene.publish(deliveries);
+    let mut published = 0;
+    // Not faster than it gets rid of the results.
+    for part in deliveries.chunks(1_000) {
+        scene.publish(part);
+        published += part.len();
+        scene.wait_for_received(published);
+        wait_until("it is sent", || scene.agent.status().is_some_and(|status| held(&status) < 1_000));
+    }
     assert_nothing_lost(&mut scene, deliveries);
     scene
 }
@@ -86,18 +104,37 @@ pub(crate) fn assert_nothing_lost(scene: &mut Scene, deliveries: &[Delivery]) {
     let total = closed.values().sum();
     scene.wait_for_received(deliveries.len());
     let agent = &scene.agent;
+    let mut records = 0;
     scene.cloud.wait_until("every reading and delta", |cloud| {
+        // As long as more comes, it is not worth counting.
+        if core::mem::replace(&mut records, cloud.receiver.counts().records) < cloud.receiver.counts().records {
+            return false;
+        }
         counted(cloud) >= total && agent.status().is_some_and(|status| held(&status) == 0 && has_all(cloud, &status))
     });
     assert_exact(&scene.cloud, deliveries);
     let counts: BTreeMap<String, u64> = merged(&scene.cloud).into_iter().map(|(id, all)| (id, all.count)).collect();
     assert_eq!(counts, closed, "panes and deltas");
+    let readings: BTreeSet<String> = scene.cloud.receiver.readings().map(passed_on).collect();
+    let all: BTreeSet<String> = deliveries.iter().map(delivered).collect();
+    assert!(readings == all && scene.cloud.receiver.readings().count() == deliveries.len(), "each reading, once");
     scene.cloud.assert_contract();
     assert_books(&scene.agent.status().expect("the agent answers"), deliveries.len());
     let told: Vec<_> =
         scene.cloud.receiver.end_state().filter(|one| one["kind"] == "alarm" || one["kind"] == "gap").collect();
     assert!(told.is_empty(), "nothing was damaged: {told:?}");
     assert_no_panic(scene);
+}
+
+/// A reading in short.
+pub(crate) fn delivered(delivery: &Delivery) -> String {
+    format!("{} {} {:?}", delivery.device, delivery.event.as_millis(), Some(delivery.value))
+}
+
+/// The same of one that was passed on.
+pub(crate) fn passed_on(record: &Value) -> String {
+    let value = record["values"]["temperature"].as_f64();
+    format!("{} {} {value:?}", record["key"].as_str().unwrap_or("?"), record["event_ms"])
 }
 
 /// The end state is that of an undisturbed run.
@@ -116,6 +153,12 @@ pub(crate) fn assert_no_panic(scene: &Scene) {
 /// Records that wait in the outbox.
 pub(crate) fn held(status: &Value) -> u64 {
     lanes(status, "held")
+}
+
+/// Bytes of the outbox that have left the memory.
+pub(crate) fn on_disk(status: &Value) -> u64 {
+    let outbox = &status["engine"]["outbox"];
+    outbox["bytes"].as_u64().unwrap().saturating_sub(outbox["memory_bytes"].as_u64().unwrap())
 }
 
 /// Whether every record that was ever queued is at the cloud: the broker between them has
@@ -142,15 +185,18 @@ fn assert_books(status: &Value, received: usize) {
 /// large in some of them, and drains in others.
 #[derive(Default)]
 pub(crate) struct Outages {
+    rounds: u64,
     rounds_left: u64,
 }
 
 impl Outages {
     pub(crate) fn next_round(&mut self, scene: &mut Scene, rng: &mut Rng) {
+        self.rounds += 1;
         match self.rounds_left {
-            0 if rng.chance(6) => {
+            // One comes early, so that short runs have one.
+            0 if self.rounds == 2 || rng.chance(6) => {
                 scene.cloud_broker.stop();
-                self.rounds_left = rng.between(1, 8);
+                self.rounds_left = rng.between(2, 12);
             }
             0 => {}
             1 => self.end(scene),
