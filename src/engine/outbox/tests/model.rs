@@ -124,7 +124,9 @@ impl World {
         }
         self.check();
         if !matches!(action, Action::Push(..) | Action::Pass(_)) {
-            LaneKind::ALL.into_iter().for_each(|kind| self.look(kind));
+            for kind in LaneKind::ALL {
+                self.look(kind);
+            }
         }
     }
 
