@@ -38,7 +38,10 @@ impl Source {
         }
         let in_use = is_in_use(dir).with_context(|| format!("{}: may you read it?", dir.display()))?;
         if in_use {
-            bail!("an agent is running on {}: --socket says where it answers, else stop it first", dir.display());
+            bail!(
+                "an agent is running on {}: ask it with --socket (may you use the socket?), or stop it first",
+                dir.display()
+            );
         }
         Ok(Source::Stopped(Box::new(Stopped::open(dir, gateway)?)))
     }

@@ -39,7 +39,8 @@ pub fn is_in_use(dir: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         lock => lock?,
     };
-    match lock.try_lock() {
+    // Shared: two who look do not take each other for an agent.
+    match lock.try_lock_shared() {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),

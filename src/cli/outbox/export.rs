@@ -74,8 +74,8 @@ fn export(source: &mut Source, overview: &Value, args: &Args, out: &mut impl Wri
     let mut outcome = Outcome::default();
     for lane in LaneKind::ALL.into_iter().filter(|lane| args.lane.is_none_or(|only| only == *lane)) {
         source.pages((lane, past_of(overview, lane)), (args.from, true), &mut |page| {
+            outcome.records += page.line_count();
             outcome.troubles.extend(page.head.trouble);
-            outcome.records += page.lines.split(|byte| *byte == b'\n').count() - 1;
             outcome.closed = is_closed(out.write_all(&page.lines))?;
             Ok(!outcome.closed)
         })?;

@@ -101,7 +101,12 @@ fn summary(overview: &Value) -> String {
 
 fn lane_summary(out: &mut String, lane: &Value) {
     let bytes = |name: &str| size(lane[name].as_u64().unwrap_or(0));
-    let _ = write!(out, "{}: {} records", text(&lane["lane"]), lane["records"]);
+    let _ = write!(out, "{}: ", text(&lane["lane"]));
+    if lane["queued"] == 0 && lane["past"] == lane["first"] {
+        out.push_str("never used\n");
+        return;
+    }
+    let _ = write!(out, "{} records", lane["records"]);
     if lane["records"].as_u64().unwrap_or(0) > 0 {
         let _ = write!(
             out,
@@ -115,7 +120,7 @@ fn lane_summary(out: &mut String, lane: &Value) {
     }
     let _ = writeln!(
         out,
-        "; since the first start {} queued, {} acked, {} evicted, {} dead",
+        "\n  in all: {} queued, {} acked, {} evicted, {} dead",
         lane["queued"], lane["acked"], lane["evicted"], lane["dead_lettered"]
     );
     for numbers in lane["numbers"].as_array().into_iter().flatten() {
@@ -177,7 +182,8 @@ mod tests {
              \x20 ! damaged: the database does not open\n\
              \x20 ! no page names 2 of the blocks on disk: a start takes them over\n\
              backlog: 5 records of 2023-11-14T22:13:20Z to 2023-11-14T22:13:21.5Z; 100 bytes in memory, 2000.0 kB on \
-             disk in 7 blocks; since the first start 9 queued, 1 acked, 2 evicted, 1 dead\n\
+             disk in 7 blocks\n\
+             \x20 in all: 9 queued, 1 acked, 2 evicted, 1 dead\n\
              \x20 epoch 3: seq 1 to 8\n\
              \x20 gap: 2 records lost, evicted: epoch 3 seq 1 to 2, of 1970-01-01T00:00:00Z to 1970-01-01T00:00:00.001Z\n\
              \x20 and 2 more gaps\n\

@@ -52,9 +52,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("all is well: {records} records, {blocks} blocks on disk");
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
-        "{} problems; {records} records can be read. `tidegate outbox repair`, or a start, makes gaps of the rest",
-        problems.len()
-    );
+    let count = problems.len();
+    let problems = if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") };
+    println!("{problems}; {records} records can be read. `tidegate outbox repair`, or a start, makes gaps of the rest");
     Ok(ExitCode::FAILURE)
 }

@@ -124,7 +124,11 @@ pub static OUTBOX_LANE: Section = Section {
 /// `[control]`.
 pub static CONTROL: Section = Section {
     title: "[control]",
-    keys: &[key("socket", Required, "path of a Unix socket, for `tidegate status`; at most 107 bytes")],
+    keys: &[key(
+        "socket",
+        Required,
+        "path of a Unix socket, for `tidegate status` and `tidegate outbox`; at most 107 bytes",
+    )],
 };
 
 /// `[[streams]]`.

@@ -397,7 +397,7 @@ mod tests {
             if places == FLOAT {
                 put_f64(&mut out, float);
             } else {
-                put_i64(&mut out, digits)
+                put_i64(&mut out, digits);
             }
             let back = read_value(&mut Reader::new(&out), places);
             assert_eq!(back.map(f64::to_bits), Ok(value.to_bits()), "{value}");
