@@ -3,7 +3,7 @@
 //! A connection of its own: the one that takes messages in never publishes, so that nothing
 //! can get between its acknowledgements. Best effort: the queue from the engine thread is short
 //! and dies with the connection; what finds no room in it is dropped there and counted. With
-//! `QoS` 1 the broker's answers are waited for, [`WINDOW`] at a time; what is not answered when
+//! `QoS` 1 the broker's answers are waited for, `WINDOW` at a time; what is not answered when
 //! the connection ends is not sent again.
 
 use bytes::Bytes;
