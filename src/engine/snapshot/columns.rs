@@ -120,7 +120,9 @@ fn write_devices(out: &mut Vec<u8>, slots: &[u32], changed: &Changed<'_>, clocks
         let panes = changed.stream.devices.get(slot).panes.iter().enumerate();
         panes.filter(move |(place, pane)| changed.is_whole(slot, *place, pane)).map(|(_, pane)| pane)
     };
-    slots.iter().for_each(|slot| put_u64(out, whole(*slot).count() as u64));
+    for slot in slots {
+        put_u64(out, whole(*slot).count() as u64);
+    }
     for pane in slots.iter().flat_map(|slot| whole(*slot)) {
         let width = changed.stream.spec.windows[usize::from(pane.window)].aggregates.len();
         write_pane(out, pane, width, clocks.proc);
@@ -144,7 +146,9 @@ fn write_additions(out: &mut Vec<u8>, changed: &Changed<'_>) {
     let values = |noted: &Noted| stream.changes.additions.values(noted).iter();
     put_u64(out, additions.len() as u64);
     put_slots(out, additions.iter().map(|(noted, _)| noted.slot));
-    additions.iter().for_each(|(_, place)| put_u64(out, *place as u64));
+    for (_, place) in additions {
+        put_u64(out, *place as u64);
+    }
     let mut fields: Vec<FieldIx> = Vec::new();
     let mut others: Vec<Noted> = Vec::new();
     for (noted, _) in additions {
@@ -299,8 +303,8 @@ fn read_additions(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Da
     let mut times = Vec::with_capacity(slots.len());
     for (slot, place) in slots.iter().zip(&places) {
         let pane = stream.devices.get(*slot).panes.get(*place).ok_or(Damaged)?;
-        let timed = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
-        let behind = if timed { reader.i64()? } else { 0 };
+        let is_written = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
+        let behind = if is_written { reader.i64()? } else { 0 };
         times.push(EventTime::from_millis(pane.start.as_millis().wrapping_add(behind)));
     }
     // Which of them is that of each addition; 0: none, it has no values.

@@ -12,7 +12,7 @@ use tidegate::agent::mqtt::client::{ClientSpec, Publisher};
 
 use crate::broker::Broker;
 
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(300);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(290);
 /// Brokers write no line for each message.
 pub(crate) const QUIET: &str = "log_type error";
 /// What the README recommends for the devices' broker.
