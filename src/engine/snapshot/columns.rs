@@ -303,8 +303,8 @@ fn read_additions(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Da
     let mut times = Vec::with_capacity(slots.len());
     for (slot, place) in slots.iter().zip(&places) {
         let pane = stream.devices.get(*slot).panes.get(*place).ok_or(Damaged)?;
-        let has_time = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
-        let behind = if has_time { reader.i64()? } else { 0 };
+        let is_written = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
+        let behind = if is_written { reader.i64()? } else { 0 };
         times.push(EventTime::from_millis(pane.start.as_millis().wrapping_add(behind)));
     }
     // Which of them is that of each addition; 0: none, it has no values.
