@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use tidegate::config::check::check_for_replay;
 use tidegate::engine::chain::Chain;
 use tidegate::engine::driver::Driver;
-use tidegate::engine::memory_store::memory_store;
+use tidegate::engine::memory_store::{MemoryStore, memory_store};
 use tidegate::engine::snapshot::STATE_VERSION;
 use tidegate::engine::spec::PipelineSpec;
 use tidegate::engine::status::Status;
@@ -62,6 +62,20 @@ fn now(wall_ms: i64) -> Now {
 
 /// The snapshot, the page after it, and the books behind both.
 fn written() -> (Vec<u8>, Vec<u8>, Status) {
+    let (driver, snapshot, at) = run();
+    let page = driver.engine().step(at, Vec::new()).writes;
+    let status = driver.status(at);
+    (snapshot, page, status)
+}
+
+/// All of it as a snapshot.
+fn whole() -> Vec<u8> {
+    let (driver, _, at) = run();
+    driver.engine().snapshot(at)
+}
+
+/// The engine after all lines, and the snapshot on the way.
+fn run() -> (Driver<MemoryStore>, Vec<u8>, Now) {
     let trace = std::fs::read_to_string(fixture("replay/climate.trace.jsonl")).unwrap();
     let mut driver = Driver::start(pipeline(), memory_store(), now(1_773_479_999_000)).unwrap();
     driver.handle(now(1_773_479_999_000), Event::SessionStarted { resumed: true });
@@ -81,9 +95,7 @@ fn written() -> (Vec<u8>, Vec<u8>, Status) {
             driver.engine_mut().mark_committed(Some(at));
         }
     }
-    let page = driver.engine().step(at, Vec::new()).writes;
-    let status = driver.status(at);
-    (snapshot, page, status)
+    (driver, snapshot, at)
 }
 
 #[test]
@@ -111,6 +123,19 @@ fn the_layout_of_this_version_is_the_one_on_file_and_can_be_read() {
         status.outbox.lanes.iter().map(|lane| (lane.queued, lane.held, lane.bytes)).collect()
     };
     assert_eq!(books(&restored), books(&status));
+}
+
+/// A page holds additions, not windows.
+#[test]
+fn additions_that_are_made_again_are_the_windows_themselves() {
+    let (snapshot, page, _) = written();
+    let whole = whole();
+    let at = now(1_773_480_999_000);
+    let restored = |snapshot: Vec<u8>, pages: Vec<Vec<u8>>| {
+        let loaded = Loaded { snapshot: Some(snapshot), pages, ..Loaded::default() };
+        Driver::start(pipeline(), Fixed(loaded), at).unwrap().engine().snapshot(at)
+    };
+    assert!(restored(snapshot, vec![page]) == restored(whole, Vec::new()), "to the bit");
 }
 
 #[test]

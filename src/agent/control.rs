@@ -1,15 +1,18 @@
 //! The control socket: how the command line asks a running agent.
 //!
-//! One request per connection, one line each way: `status\n` → one JSON
-//! document. A Unix socket of mode 0660: who may use it is a matter of its
-//! owner and group. Limits: 256 bytes a request, 4 connections at once, 5 s
-//! from accepting to the answer; whatever is beyond them is refused or waits.
+//! One request per connection, one line ([`Request`]); one JSON document back, behind
+//! which a page of the outbox has a line for each record. A Unix socket of mode 0660: who
+//! may use it is a matter of its owner and group. Limits: 256 bytes a request, 4
+//! connections at once, 5 s from accepting to the answer; whatever is beyond them is
+//! refused or waits. No request changes anything.
 
+use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,16 +22,73 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
+use crate::engine::outbox::LaneKind;
 use crate::model::limits::{CONTROL_CONNECTIONS_MAX, CONTROL_REQUEST_BYTES_MAX};
-use crate::model::time::Span;
+use crate::model::time::{EventTime, Span};
 
 use super::clock::sleep;
 use super::inbox::{InboxSender, Input};
+use super::outbox::page::Wanted;
+use super::outbox::viewer::{Stopping, Viewer};
+
+/// What may be asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// `status`: the status document.
+    Status,
+    /// `outbox`: what the outbox holds, in numbers.
+    Outbox,
+    /// `outbox page LANE POSITION [SINCE_MS]`, or `outbox check LANE POSITION` to have the
+    /// records read and not sent: the first rows of the lane at or after the position.
+    Page(Wanted),
+}
+
+const KNOWN: &str = "known: status, outbox, outbox page LANE POSITION [SINCE_MS], outbox check LANE POSITION";
 
 const MODE: u32 = 0o660;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// After an accept that failed (no file descriptors left), before the next.
 const ACCEPT_AGAIN: Span = Span::from_millis(200);
+
+impl FromStr for Request {
+    type Err = String;
+
+    fn from_str(request: &str) -> Result<Request, String> {
+        let words: Vec<&str> = request.split(' ').collect();
+        match words[..] {
+            ["status"] => Ok(Request::Status),
+            ["outbox"] => Ok(Request::Outbox),
+            ["outbox", "page", lane, from] => page(lane, from, None, true),
+            ["outbox", "page", lane, from, since] => page(lane, from, Some(since), true),
+            ["outbox", "check", lane, from] => page(lane, from, None, false),
+            _ => Err(format!("unknown request \"{request}\"; {KNOWN}")),
+        }
+    }
+}
+
+fn page(lane: &str, from: &str, since: Option<&str>, records: bool) -> Result<Request, String> {
+    let kind = LaneKind::ALL.into_iter().find(|kind| kind.as_str() == lane);
+    let lane = kind.ok_or_else(|| format!("there is no lane \"{lane}\""))?;
+    let from = from.parse().map_err(|_| format!("\"{from}\" is no position: a whole number from 0"))?;
+    let since = since.map(|text| text.parse().map_err(|_| format!("\"{text}\" is no time in milliseconds")));
+    let since = since.transpose()?.map(EventTime::from_millis);
+    Ok(Request::Page(Wanted { lane, from, since, records }))
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Request::Status => f.write_str("status"),
+            Request::Outbox => f.write_str("outbox"),
+            Request::Page(Wanted { lane, from, since, records }) => {
+                let word = if *records { "page" } else { "check" };
+                write!(f, "outbox {word} {} {from}", lane.as_str())?;
+                // Nothing is left out of what is only read.
+                since.filter(|_| *records).map_or(Ok(()), |since| write!(f, " {}", since.as_millis()))
+            }
+        }
+    }
+}
 
 /// Opens the socket; has to be called within the runtime. A file left by an
 /// agent that was killed is removed, one that is answered is not.
@@ -56,15 +116,15 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Serves requests for ever; the caller drops it.
-pub async fn serve(listener: UnixListener, inbox: InboxSender) {
+pub async fn serve(listener: UnixListener, inbox: InboxSender, viewer: Viewer) {
     let slots = Arc::new(Semaphore::new(CONTROL_CONNECTIONS_MAX));
     loop {
         let slot = Arc::clone(&slots).acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                let inbox = inbox.clone();
+                let (inbox, viewer) = (inbox.clone(), viewer.clone());
                 tokio::spawn(async move {
-                    match timeout(ANSWER_MAX, answer(stream, inbox)).await {
+                    match timeout(ANSWER_MAX, answer(stream, inbox, viewer)).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => debug!(%error, "control connection ended early"),
                         Err(_elapsed) => debug!("control connection timed out"),
@@ -80,30 +140,41 @@ pub async fn serve(listener: UnixListener, inbox: InboxSender) {
     }
 }
 
-async fn answer(mut stream: UnixStream, inbox: InboxSender) -> io::Result<()> {
+async fn answer(mut stream: UnixStream, inbox: InboxSender, viewer: Viewer) -> io::Result<()> {
     let (reading, mut writing) = stream.split();
-    let mut request = String::new();
-    BufReader::new(reading.take(CONTROL_REQUEST_BYTES_MAX as u64)).read_line(&mut request).await?;
-    let mut document = match request.strip_suffix('\n').map(str::trim_end) {
-        Some("status") => status(&inbox).await,
-        Some(other) => refusal(&format!("unknown request \"{other}\"; known: status")),
-        None => refusal(&format!("a request is one line of at most {CONTROL_REQUEST_BYTES_MAX} bytes")),
+    let mut line = String::new();
+    BufReader::new(reading.take(CONTROL_REQUEST_BYTES_MAX as u64)).read_line(&mut line).await?;
+    let request = match line.strip_suffix('\n').map(str::trim_end) {
+        Some(line) => line.parse(),
+        None => Err(format!("a request is one line of at most {CONTROL_REQUEST_BYTES_MAX} bytes")),
     };
-    document.push(b'\n');
+    let document = match request {
+        Ok(Request::Status) => status(&inbox).await,
+        Ok(Request::Outbox) => viewer.overview().await,
+        Ok(Request::Page(wanted)) => viewer.page(wanted).await,
+        Err(why) => Ok(refusal(&why)),
+    };
+    let mut document = document.unwrap_or_else(|Stopping| refusal("the agent is stopping"));
+    if document.last() != Some(&b'\n') {
+        document.push(b'\n');
+    }
     writing.write_all(&document).await?;
     writing.shutdown().await
 }
 
-async fn status(inbox: &InboxSender) -> Vec<u8> {
+async fn status(inbox: &InboxSender) -> Result<Vec<u8>, Stopping> {
     let (answer, document) = oneshot::channel();
-    if inbox.send(Input::Query(answer)).await.is_err() {
-        return refusal("the agent is stopping");
-    }
-    document.await.unwrap_or_else(|_| refusal("the agent is stopping"))
+    inbox.send(Input::Query(answer)).await.map_err(|_| Stopping)?;
+    document.await.map_err(|_| Stopping)
 }
 
 fn refusal(text: &str) -> Vec<u8> {
     serde_json::json!({ "error": text }).to_string().into_bytes()
+}
+
+/// Whether somebody listens there.
+pub fn is_served(path: &Path) -> bool {
+    BlockingStream::connect(path).is_ok()
 }
 
 /// The other side, for the command line: sends one request, waits for the answer.
@@ -120,4 +191,27 @@ pub fn ask(path: &Path, request: &str) -> io::Result<String> {
     let mut document = String::new();
     stream.read_to_string(&mut document)?;
     Ok(document.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written_and_a_wrong_one_says_what_is_wrong() {
+        for line in ["status", "outbox", "outbox page backlog 17", "outbox page live 0 -5", "outbox check alarm 3"] {
+            assert_eq!(line.parse::<Request>().map(|request| request.to_string()).as_deref(), Ok(line));
+        }
+        for (line, why) in [
+            ("", "known: status, outbox"),
+            ("outbox page", "outbox page LANE POSITION"),
+            ("outbox page lost 3", "no lane \"lost\""),
+            ("outbox page live -1", "no position"),
+            ("outbox page live 1 yesterday", "no time in milliseconds"),
+            ("outbox empty", "known: status"),
+        ] {
+            let refused = line.parse::<Request>().expect_err("wrong");
+            assert!(refused.contains(why), "{line}: {refused}");
+        }
+    }
 }

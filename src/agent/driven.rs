@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::engine::chain::Chain;
 use crate::engine::driver::{Driver, StorageStatus};
+use crate::engine::outbox::Outbox;
 use crate::engine::status::Status;
 use crate::engine::step::{Effect, Event};
 use crate::engine::store::Store;
@@ -49,6 +50,10 @@ impl<S: Store + Chain> Engine for Driver<S> {
 
     fn written(&self) -> Written {
         Driver::written(self)
+    }
+
+    fn outbox(&self) -> Option<&Outbox> {
+        Some(self.engine().outbox())
     }
 
     fn report(&self, now: Now) -> serde_json::Value {

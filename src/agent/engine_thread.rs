@@ -15,13 +15,14 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 use tracing::{debug, error, info};
 
+use crate::engine::outbox::Outbox;
 use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
 use crate::engine::wear::Written;
 use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
 use crate::model::time::{Now, ProcTime, Span};
 
 use super::clock::SystemClock;
-use super::inbox::{Burst, Closed, Inbox, Input};
+use super::inbox::{Burst, Closed, Inbox, Input, Look};
 use super::liveness::Liveness;
 use super::routes::Routes;
 use super::status::{ConnectionFacts, Identity, Status, add_reasons};
@@ -54,6 +55,10 @@ pub trait Engine {
     /// What it wrote for what it took in. Asked every second, so it is cheap.
     fn written(&self) -> Written {
         Written::default()
+    }
+    /// Its outbox, to look at.
+    fn outbox(&self) -> Option<&Outbox> {
+        None
     }
     /// Its part of the status document. May walk through all devices.
     fn report(&self, now: Now) -> serde_json::Value;
@@ -239,6 +244,7 @@ impl<E: Engine> EngineThread<E> {
             }
             Input::UplinkAcked(batch) => self.engine.handle(now, Event::UplinkAcked(batch)),
             Input::UplinkRefused(batch, refusal) => self.engine.handle(now, Event::UplinkRefused(batch, refusal)),
+            Input::UplinkNotice(notice) => self.uplink.reason = notice,
             Input::UplinkDown { reason, blames_a_batch } => {
                 if self.uplink.connected {
                     self.engine.handle(now, if blames_a_batch { Event::UplinkClosedByPeer } else { Event::UplinkDown });
@@ -261,10 +267,20 @@ impl<E: Engine> EngineThread<E> {
                 // Whoever asked may have gone.
                 let _ = answer.send(self.status(now, &self.health(), &report).online());
             }
+            Input::Look(look) => self.show(look),
             Input::Pulse => self.supervision.handle_pulse(),
             Input::Stop { .. } => error!("a stop is taken by the loop"),
         }
         1
+    }
+
+    /// Whoever asked may have gone; without an answer it knows that nothing is to be had.
+    fn show(&self, look: Look) {
+        let Some(outbox) = self.engine.outbox() else { return };
+        match look {
+            Look::Overview(answer) => drop(answer.send(outbox.overview())),
+            Look::Piece { lane, from, answer } => drop(answer.send(outbox.piece(lane, from))),
+        }
     }
 
     fn handle_burst(&mut self, now: Now, burst: Burst) -> usize {

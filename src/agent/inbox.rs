@@ -18,12 +18,29 @@ use bytes::Bytes;
 use flume::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::engine::outbox::{LaneKind, Overview, Piece};
 use crate::engine::step::{Batch, BatchId, LocalRecord, Refusal, UplinkTerms};
 use crate::model::limits::{INBOX_BYTES_MAX, INBOX_LEN};
 use crate::model::time::Span;
 
 /// What a message takes of the inbox at least.
 const MESSAGE_COST_MIN: usize = INBOX_BYTES_MAX / INBOX_LEN;
+
+/// What somebody wants to see of the outbox. Answered with copies: nothing is read or
+/// encoded on the engine thread.
+pub enum Look {
+    /// What there is, in numbers.
+    Overview(oneshot::Sender<Overview>),
+    /// The first rows of a lane at or after a position.
+    Piece {
+        /// The lane.
+        lane: LaneKind,
+        /// The position.
+        from: u64,
+        /// Takes them; `None`: nothing is held there.
+        answer: oneshot::Sender<Option<Piece>>,
+    },
+}
 
 /// Everything that reaches the engine thread.
 pub enum Input {
@@ -64,6 +81,8 @@ pub enum Input {
     UplinkAcked(BatchId),
     /// It does not take a batch of the present connection.
     UplinkRefused(BatchId, Refusal),
+    /// What is wrong with the present uplink connection; empty: nothing any more.
+    UplinkNotice(String),
     /// There is no uplink connection. Sent for failed attempts too.
     UplinkDown {
         /// For people.
@@ -83,6 +102,8 @@ pub enum Input {
     },
     /// Somebody wants the status document.
     Query(oneshot::Sender<Vec<u8>>),
+    /// Somebody wants to look into the outbox.
+    Look(Look),
     /// The network thread runs; the engine thread feeds systemd's watchdog on it.
     Pulse,
     /// Finish: final commit, offline status, then the thread ends.

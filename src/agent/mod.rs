@@ -14,6 +14,7 @@ pub mod inbox;
 pub mod interrupt;
 pub mod liveness;
 pub mod mqtt;
+pub mod outbox;
 pub mod routes;
 pub mod shutdown;
 pub mod status;
@@ -46,15 +47,16 @@ use inbox::{InboxSender, Input, inbox};
 use mqtt::backoff::WAIT_MAX;
 use mqtt::ingest::IngestSpec;
 use mqtt::local::LocalTask;
+use outbox::viewer::Viewer;
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
 use uplink::mqtt::{ACK_MAX, UplinkSpec};
 use wear::BlockDevice;
 
-/// Name resolution runs on these, one attempt each. A resolver that hangs for 30 s
-/// can hold three attempts of the uplink; those to the device broker must not queue
-/// behind them.
-const BLOCKING_THREADS: usize = 8;
+/// Name resolution runs on these, one attempt each, and an attempt that was given up after
+/// 10 s stays there until the resolver has answered. One that hangs for 30 s can hold three of
+/// each connection; none must queue behind those of another.
+const BLOCKING_THREADS: usize = 12;
 
 /// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
 ///
@@ -110,7 +112,8 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let mut ingest = tokio::spawn(mqtt::ingest::run(ingest_spec, sender.clone(), clock, stopping.clone()));
     let mut local = tokio::spawn(results_here(local_task(config), sender.clone(), clock, stopping.clone()));
     let mut uplink = tokio::spawn(uplink::mqtt::run(uplink_spec, sender.clone(), clock, stopping));
-    let control_task = control.and_then(|path| serve_control(path, &sender));
+    let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
+    let control_task = control.and_then(|path| serve_control(path, &sender, viewer));
     if let Some(every) = systemd::pulse_every() {
         tokio::spawn(pulse(sender.clone(), every));
     }
@@ -178,9 +181,9 @@ async fn pulse(inbox: InboxSender, every: Span) {
 }
 
 /// Without the socket the agent does its work all the same.
-fn serve_control(path: &Path, inbox: &InboxSender) -> Option<tokio::task::JoinHandle<()>> {
+fn serve_control(path: &Path, inbox: &InboxSender, viewer: Viewer) -> Option<tokio::task::JoinHandle<()>> {
     match control::bind(path) {
-        Ok(listener) => Some(tokio::spawn(control::serve(listener, inbox.clone()))),
+        Ok(listener) => Some(tokio::spawn(control::serve(listener, inbox.clone(), viewer))),
         Err(error) => {
             warn!(path = %path.display(), %error, "no control socket: `tidegate status` will not work");
             None

@@ -101,7 +101,7 @@ impl Routes {
 
     /// Full: whoever listens is slow, and the newest is not worth a connection.
     fn publish_local(&mut self, record: LocalRecord) {
-        if !self.local.as_ref().is_some_and(|local| local.try_send(record).is_ok()) {
+        if self.local.as_ref().is_none_or(|local| local.try_send(record).is_err()) {
             self.local_dropped += 1;
         }
     }

@@ -3,6 +3,7 @@
 pub mod broker_url;
 pub mod check;
 pub mod demo;
+pub mod outbox;
 pub mod receive;
 pub mod replay;
 pub mod run;
@@ -37,6 +38,7 @@ enum Command {
     Demo(demo::Args),
     Receive(receive::Args),
     Status(status::Args),
+    Outbox(outbox::Args),
 }
 
 /// Runs the subcommand that the arguments name.
@@ -51,6 +53,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Receive(args) => receive::run(args),
         Command::Status(args) => status::run(args),
+        Command::Outbox(args) => outbox::run(args),
     }
 }
 

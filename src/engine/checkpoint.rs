@@ -4,7 +4,7 @@
 use crate::model::time::Now;
 
 use super::Engine;
-use super::snapshot::{Extent, Layout, STATE_VERSION, write_definition, write_section};
+use super::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
 use super::step::{Effect, Step};
 use super::stream::Stream;
 use super::wire::{put_time, put_u64};
@@ -50,7 +50,7 @@ impl Engine {
             if stream.is_committed() {
                 out.push(0);
             } else {
-                out.push(Layout::IN_PAGES);
+                out.push(1);
                 write_section(out, stream, Extent::Changes, clocks, &mut |_| ());
             }
         }

@@ -98,8 +98,9 @@ impl<S: Store + Chain> Driver<S> {
         let snapshot_interval = pipeline.commit.snapshot_interval;
         let lost = !loaded.damage.is_empty();
         let budget_spec = pipeline.commit.budget;
-        let (engine, snapshot_needed, fresh) = restore(pipeline.clone(), loaded, now);
-        let local = Local::new(&pipeline, engine.outbox());
+        let local = Local::new(&pipeline);
+        let (engine, snapshot_needed, fresh) = restore(pipeline, loaded, now);
+        let local = local.map(|local| local.after(engine.outbox()));
         let budget = budget_spec.map(|budget| Budget::new(budget.per_day, budget.interval_max));
         let mut driver = Driver {
             engine,

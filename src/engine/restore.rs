@@ -19,7 +19,7 @@ use super::outbox::row::PaneKind;
 use super::rearm::rearm;
 use super::records::shed_held;
 use super::redelivery::Redelivery;
-use super::snapshot::{self, Definition, Layout};
+use super::snapshot::{self, Definition, Extent};
 use super::spec::{PipelineSpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowKind, WindowSpec};
 use super::stream::{Stream, calendars_of, fields_of};
 use super::timers::{Clocks, IdleClock};
@@ -43,7 +43,7 @@ impl Engine {
             let definition = snapshot::read_definition(&mut reader)?;
             let mut stream = Stream::new(spec_of(definition, spec).ok_or(Damaged)?);
             stream.fields = FieldTable::default();
-            snapshot::read_section(&mut reader, &mut stream, Clocks::default(), Layout::Rows)?;
+            snapshot::read_section(&mut reader, &mut stream, Clocks::default(), Extent::Whole)?;
             engine.streams.push(stream);
         }
         engine.joins = Joins::read_all(&mut reader, &engine.streams)?;
@@ -68,8 +68,8 @@ impl Engine {
         self.redelivery.read(&mut reader)?;
         self.outbox.apply_changes(&mut reader)?;
         for stream in &mut self.streams {
-            if let Some(layout) = Layout::read(&mut reader)? {
-                snapshot::read_section(&mut reader, stream, written, layout)?;
+            if reader.u8()? == 1 {
+                snapshot::read_section(&mut reader, stream, written, Extent::Changes)?;
             }
         }
         self.joins.apply_changes(&mut reader, written.live)?;

@@ -131,6 +131,9 @@ pub const UPLINK_PAYLOAD_MIN: usize = 4 * 1024;
 /// Devices that a gap record names; those beyond it are in its count. So a gap stays a
 /// record of ordinary size, whatever it stands for.
 pub const GAP_ITEMS_MAX: usize = 64;
+/// Gaps, epochs and faults of a lane that an overview of the outbox names: it is one answer on
+/// the control socket, whatever has happened.
+pub const OUTBOX_OVERVIEW_MAX: usize = 32;
 /// Bytes of records that the cloud's broker refuses, kept for a person to look at. Full:
 /// the oldest goes.
 pub const DEAD_LETTERS_BYTES_MAX: usize = 64 * 1024;

@@ -520,3 +520,11 @@ fn every_setting_of_panes_lateness_and_calendars_is_read() {
     assert_eq!(session.kind, WindowKind::Session { gap: Span::from_secs(300), max_length });
     assert_eq!((session.early, session.final_pane, session.late_updates), (None, false, LateUpdates::Each));
 }
+
+#[test]
+fn a_proxy_that_is_asked_for_a_way_to_itself_is_warned_of() {
+    let Checked { warnings, .. } = accepted(&FULL.replace("mqtts://cloud.example", "mqtts://127.0.0.1"));
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert_eq!((warning.path.as_str(), warning.value.as_deref()), ("uplink.proxy", Some("\"***@proxy.site:3128\"")));
+    assert!(warning.message.contains("127.0.0.1, which is itself"), "{warning}");
+}

@@ -78,6 +78,11 @@ impl Agent {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
+    /// Its configuration; beside it `state`, and `control.sock` while it runs.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.dir.join("tidegate.toml")
+    }
+
     /// As systemd does.
     pub(crate) fn restart_if_ended(&mut self) {
         if !self.is_running() {

@@ -1,6 +1,8 @@
 //! The cloud's end of a test: the reference receiver on a real subscription,
 //! and a log of everything in the order of arrival.
 
+#![allow(dead_code, reason = "shared by several test programs, each uses a part")]
+
 use std::time::{Duration, Instant};
 
 use serde_json::Value;

@@ -19,6 +19,7 @@ mod garbage;
 mod kill;
 mod lifecycle;
 mod outages;
+mod outbox;
 mod proxy;
 mod receive;
 mod scene;

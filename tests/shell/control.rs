@@ -7,8 +7,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use tidegate::agent::clock::SystemClock;
 use tidegate::agent::control;
-use tidegate::agent::inbox::{Inbox, Input, inbox};
+use tidegate::agent::inbox::{Inbox, Input, Look, inbox};
+use tidegate::agent::outbox::page::Page;
+use tidegate::agent::outbox::viewer::Viewer;
+use tidegate::engine::outbox::{LaneKind, Outbox};
+use tidegate::engine::spec::{OutboxSpec, UplinkPolicy};
+use tidegate::engine::step::Clock;
 use tidegate::model::time::Span;
 
 /// A served socket in a directory of its own.
@@ -21,7 +27,8 @@ fn serve(path: PathBuf) -> Inbox {
         runtime.block_on(async {
             let listener = control::bind(&path).expect("nobody else listens");
             ready_in.send(()).expect("the test waits");
-            control::serve(listener, sender).await;
+            let viewer = Viewer::new(sender.clone(), "gw", path.parent().expect("in a directory"));
+            control::serve(listener, sender, viewer).await;
         });
     });
     ready.recv().expect("bound");
@@ -62,6 +69,71 @@ fn what_is_no_request_is_refused_with_a_reason() {
     let _inbox = serve(path.clone());
     assert!(ask_raw(&path, b"format c:\n").contains("known: status"));
     assert!(ask_raw(&path, &[b'x'; 256]).contains("at most 256 bytes"));
+}
+
+/// An outbox whose oldest rows are in a block.
+fn outbox_with_a_block() -> Outbox {
+    let mut outbox = Outbox::new(OutboxSpec::default(), UplinkPolicy::default());
+    let now = SystemClock::start().now();
+    outbox.set_now(now);
+    for _ in 0..2 {
+        // A part is complete at some 44 KiB.
+        outbox.alarm(now, "code", &"x".repeat(50_000));
+    }
+    for spill in outbox.spills(true) {
+        let mut block = Vec::new();
+        outbox.write_block(spill, &mut block);
+        outbox.mark_spilled(spill, &block, 1);
+    }
+    outbox
+}
+
+/// Answers so many requests for a piece of lane `alarm`; `between` each two of them.
+fn answer_pieces(
+    inbox: Inbox,
+    mut outbox: Outbox,
+    requests: u32,
+    between: impl Fn(&mut Outbox) + Send + 'static,
+) -> thread::JoinHandle<Inbox> {
+    thread::spawn(move || {
+        for _ in 0..requests {
+            match inbox.recv(Span::from_secs(30)).expect("served").expect("asked") {
+                Input::Look(Look::Piece { lane, from, answer }) => {
+                    answer.send(outbox.piece(lane, from)).expect("waited for");
+                }
+                _ => panic!("a look"),
+            }
+            between(&mut outbox);
+        }
+        inbox
+    })
+}
+
+#[test]
+fn a_block_that_is_gone_when_it_is_read_is_asked_for_once_more_and_one_that_stays_unreadable_is_said() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("control.sock");
+    let inbox = serve(path.clone());
+    let page = |path: &Path| Page::read(&control::ask(path, "outbox page alarm 0").expect("answered"));
+
+    // Nothing is on the disk: the block stays what it is.
+    let answerer = answer_pieces(inbox, outbox_with_a_block(), 2, |_| ());
+    let unreadable = page(&path).expect("a page");
+    let inbox = answerer.join().expect("asked twice");
+    let trouble = unreadable.head.trouble.expect("nothing can be read");
+    assert!(trouble.contains("lane alarm, epoch 0, seq 0..=0: block 0 cannot be read"), "{trouble}");
+    assert_eq!((unreadable.head.next, unreadable.lines.len()), (Some(1), 0));
+
+    // It has been given up meanwhile: the gap is what there is.
+    let answerer = answer_pieces(inbox, outbox_with_a_block(), 2, |outbox| outbox.lose(LaneKind::Alarm, 0));
+    let gap = page(&path).expect("a page");
+    drop(answerer.join().expect("asked twice"));
+    assert_eq!(gap.head.trouble, None);
+    let text = String::from_utf8(gap.lines).expect("text");
+    assert!(text.contains(r#""kind":"gap""#) && text.contains(r#""reason":"damaged""#), "{text}");
+
+    let stopping = page(&path).expect_err("the engine thread has gone").to_string();
+    assert!(stopping.contains("stopping"), "{stopping}");
 }
 
 #[test]

@@ -66,6 +66,35 @@ fn each_reason_code_of_an_answer_has_its_meaning_for_the_batch() {
     assert!(!outbound.is_disconnected(), "none of them ends the connection");
 }
 
+/// F52: connected, and the queue does not fall. Whoever looks at the health sees why.
+#[test]
+fn f52_what_keeps_the_queue_from_falling_is_told_until_it_falls_again() {
+    let (listener, port) = listen();
+    let task = Task::uplink(five(port));
+    let (mut cloud, _) = Peer::accept_v5(&listener, 0, &[]);
+    let outbound = task.uplink_up();
+    let answer = |cloud: &mut Peer, code| {
+        outbound.try_send(batch(1)).expect("connected");
+        let (packet, _) = cloud.published();
+        cloud.answer(packet, Some(code));
+    };
+    answer(&mut cloud, 0x97);
+    task.refused_batch();
+    assert_eq!(task.notice(), "the broker does not take batches now: a quota is used up");
+    answer(&mut cloud, 0x97);
+    task.refused_batch();
+    answer(&mut cloud, 0x10);
+    task.acked();
+    assert!(task.notice().contains("nobody has subscribed to"));
+    answer(&mut cloud, 0x00);
+    task.acked();
+    assert_eq!(task.notice(), "");
+    answer(&mut cloud, 0x99);
+    task.refused_batch();
+    answer(&mut cloud, 0x00);
+    task.acked();
+}
+
 #[test]
 fn a_receive_maximum_of_one_is_kept_to_by_batches_and_status_alike() {
     let (listener, port) = listen();

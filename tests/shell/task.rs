@@ -91,6 +91,23 @@ impl Task {
         self.inbox.recv(PATIENCE).expect("the task runs").expect("an input comes in time")
     }
 
+    fn next_but_notices(&self) -> Input {
+        loop {
+            match self.next() {
+                Input::UplinkNotice(_) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// What the connection begins or ceases to complain about.
+    pub(crate) fn notice(&self) -> String {
+        match self.next() {
+            Input::UplinkNotice(notice) => notice,
+            other => panic!("UplinkNotice expected, got {}", name(&other)),
+        }
+    }
+
     /// The connection's number and its acknowledgements; skips failed attempts.
     pub(crate) fn devices_up(&self, resumed_wanted: bool) -> (u32, Sender<u16>) {
         loop {
@@ -182,21 +199,21 @@ impl Task {
 
     /// The reason, and whether a batch may be to blame.
     pub(crate) fn blamed(&self) -> (String, bool) {
-        match self.next() {
+        match self.next_but_notices() {
             Input::UplinkDown { reason, blames_a_batch } => (reason, blames_a_batch),
             other => panic!("UplinkDown expected, got {}", name(&other)),
         }
     }
 
     pub(crate) fn refused_batch(&self) -> (BatchId, Refusal) {
-        match self.next() {
+        match self.next_but_notices() {
             Input::UplinkRefused(batch, refusal) => (batch, refusal),
             other => panic!("UplinkRefused expected, got {}", name(&other)),
         }
     }
 
     pub(crate) fn acked(&self) -> BatchId {
-        match self.next() {
+        match self.next_but_notices() {
             Input::UplinkAcked(batch) => batch,
             other => panic!("UplinkAcked expected, got {}", name(&other)),
         }
@@ -238,10 +255,12 @@ fn name(input: &Input) -> &'static str {
         Input::UplinkUp { .. } => "UplinkUp",
         Input::UplinkAcked(_) => "UplinkAcked",
         Input::UplinkRefused(..) => "UplinkRefused",
+        Input::UplinkNotice(_) => "UplinkNotice",
         Input::UplinkDown { .. } => "UplinkDown",
         Input::LocalUp { .. } => "LocalUp",
         Input::LocalDown { .. } => "LocalDown",
         Input::Query(_) => "Query",
+        Input::Look(_) => "Look",
         Input::Pulse => "Pulse",
         Input::Stop { .. } => "Stop",
     }

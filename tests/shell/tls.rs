@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use tidegate::agent::inbox::Outbound;
-use tidegate::config::boot::{BrokerSpec, ClientCert, Credential, Secret, TlsSpec, Trust};
+use tidegate::config::boot::{BrokerSpec, ClientCert, Credential, TlsSpec, Trust};
 use tidegate::engine::step::{Batch, BatchId};
 
 use crate::broker::{Broker, free_port};
@@ -77,6 +77,16 @@ fn both_sides_show_a_certificate_and_batches_flow() {
 }
 
 #[test]
+fn an_odd_certificate_in_a_bundle_does_not_cost_the_others() {
+    let (_broker, port, files) = secured();
+    let mut bundle = fs::read_to_string(files.join("stranger.crt")).expect("read");
+    bundle.push_str("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    bundle.push_str(&fs::read_to_string(files.join("ca.crt")).expect("read"));
+    fs::write(files.join("bundle.crt"), bundle).expect("written");
+    publishes(&Task::uplink(spec(port, &files, "bundle.crt", Some("gateway"))));
+}
+
+#[test]
 fn whoever_cannot_prove_who_it_is_gets_no_connection() {
     let (_broker, port, files) = secured();
     let server = refusal(spec(port, &files, "stranger.crt", Some("gateway")));
@@ -107,7 +117,7 @@ fn a_certificate_that_was_replaced_is_used_at_the_next_connection() {
 }
 
 #[test]
-fn a_password_is_read_from_its_file_on_every_connect() {
+fn a_name_and_a_password_are_read_from_their_files_on_every_connect() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let passwords = dir.path().join("passwd");
     let made = Command::new("mosquitto_passwd")
@@ -119,15 +129,20 @@ fn a_password_is_read_from_its_file_on_every_connect() {
     assert!(made.status.success());
     let file = dir.path().join("secret");
     fs::write(&file, "wrong\n").expect("written");
+    let name = dir.path().join("name");
+    fs::write(&name, "nobody\n").expect("written");
     let broker = Broker::start_in(dir, &["allow_anonymous false", "password_file {dir}/passwd"]);
     let spec = BrokerSpec {
-        username: Some(Credential::Text(Secret("gateway".into()))),
+        username: Some(Credential::File(name.clone())),
         password_file: Some(file.clone()),
         ..broker_spec(broker.port, "gw-password")
     };
     let task = Task::uplink(spec);
-    assert!(task.down().contains("not authorised"), "mosquitto's return code 5");
+    let refused = |task: &Task| assert!(task.down().contains("not authorised"), "mosquitto's return code 5");
+    refused(&task);
     fs::write(&file, "right\n").expect("written");
+    refused(&task);
+    fs::write(&name, "gateway\n").expect("written");
     publishes(&task);
 }
 

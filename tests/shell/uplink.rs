@@ -39,7 +39,7 @@ fn every_batch_is_acknowledged_under_its_own_id() {
 }
 
 #[test]
-fn f46_a_broker_that_dies_with_batches_in_flight_is_reported_and_they_can_be_sent_again() {
+fn f37_f46_a_broker_that_dies_with_batches_in_flight_is_reported_and_they_can_be_sent_again() {
     let mut broker = Broker::start(&[]);
     let task = Task::uplink(broker_spec(broker.port, "gw-uplink"));
     let outbound = task.uplink_up();

@@ -11,17 +11,17 @@ use crate::on_disk::{load, quarantined};
 use crate::random::Random;
 
 /// Hundreds of databases, each synced dozens of times: not the disk's business.
-fn in_memory() -> TempDir {
+pub(crate) fn in_memory() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
 /// What was committed: snapshots, and pages after it.
-struct Written {
+pub(crate) struct Written {
     snapshots: Vec<Vec<u8>>,
     pages: Vec<Vec<u8>>,
 }
 
-fn write_some(dir: &Path, random: &mut Random) -> Written {
+pub(crate) fn write_some(dir: &Path, random: &mut Random) -> Written {
     let (mut store, _) = load(dir);
     let mut written = Written { snapshots: Vec::new(), pages: Vec::new() };
     for _ in 0..2 + random.below(2) {

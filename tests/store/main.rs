@@ -9,6 +9,7 @@ mod chain;
 mod damage;
 #[cfg(feature = "agent")]
 mod full;
+mod look;
 mod model;
 #[cfg(feature = "agent")]
 mod mount;

@@ -228,6 +228,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_bundle_of_the_system_is_used_or_named() {
+        let spec = TlsSpec { trust: Trust::System, client: None, server_name: None, alpn: vec!["mqtt".into()] };
+        match TlsFiles::default().config(&spec) {
+            Ok(config) => assert_eq!(config.alpn_protocols, [b"mqtt"]),
+            Err(error) => assert!(error.to_string().starts_with(SYSTEM_BUNDLES[0]), "{error}"),
+        }
+    }
+
+    #[test]
     fn a_file_that_cannot_be_used_is_named_with_what_is_wrong() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let spec = |name: &str| TlsSpec {

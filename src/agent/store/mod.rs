@@ -29,6 +29,7 @@ mod ballast;
 mod chain;
 mod files;
 mod guard;
+pub mod look;
 mod packing;
 mod progress;
 mod quarantine;
@@ -51,7 +52,7 @@ use crate::engine::ring::{Mark, Ring};
 use crate::engine::store::{Loaded, Store, StoreError, WriteState};
 use crate::model::limits::RESERVE_DEFAULT;
 
-pub use self::chain::{DiskChain, MakeMedium, Medium};
+pub use self::chain::{ChainReader, DiskChain, MakeMedium, Medium};
 pub use self::packing::ZSTD;
 pub use self::sled::FREE_BYTES_MIN;
 
@@ -323,6 +324,11 @@ fn database(dir: &Path) -> Result<Medium, SlotError> {
 }
 
 impl SledStore {
+    /// What `open` found damaged, until [`Store::load`] hands it over.
+    pub fn damage(&self) -> &[String] {
+        self.loaded.as_ref().map_or(&[], |loaded| &loaded.damage)
+    }
+
     /// Writes; on a full disk once more, in the space that is kept for that.
     fn with_room(&mut self, write: impl Fn(&mut SledStore) -> Result<(), StoreError>) -> Result<(), StoreError> {
         match write(self) {

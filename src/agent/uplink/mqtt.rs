@@ -129,14 +129,27 @@ async fn connect<'a>(
     let (outbound_in, outbound) = flume::bounded(OUTBOUND_LEN);
     let terms = outgoing::terms(&broker, outgoing::data_topic_bytes(spec.status_topic.len()));
     let said = (spec.broker.protocol == Protocol::V5).then_some(terms);
-    inbox.send(Input::UplinkUp { outbound: outbound_in, terms: said, notice: dialer.notice() }).await?;
+    let notice = dialer.notice();
+    inbox.send(Input::UplinkUp { outbound: outbound_in, terms: said, notice: notice.clone() }).await?;
     let wanted = broker.keep_alive_secs.filter(|secs| *secs > 0).map(|secs| Span::from_secs(secs.into()));
     let keep_alive = KeepAlive::new(now, wanted.unwrap_or(spec.broker.keep_alive).min(spec.broker.keep_alive));
     let room = broker.receive_max.map_or(OUTBOUND_LEN, |max| OUTBOUND_LEN.min(max.into()));
     let in_flight = InFlight::new(room, spec.ack_max);
-    let retain = !broker.no_retain;
-    let told = Told::default();
-    Ok(Session { spec, inbox, clock, link, outbound, keep_alive, in_flight, terms, retain, closing: false, told })
+    Ok(Session {
+        spec,
+        inbox,
+        clock,
+        link,
+        outbound,
+        keep_alive,
+        in_flight,
+        terms,
+        retain: !broker.no_retain,
+        closing: false,
+        told: notice.clone(),
+        notice,
+        status_told: false,
+    })
 }
 
 /// One connection.
@@ -153,7 +166,12 @@ struct Session<'a> {
     retain: bool,
     /// The last document is on its way: nothing more comes from the engine thread.
     closing: bool,
-    told: Told,
+    /// What is wrong with the connection itself; empty: nothing.
+    notice: String,
+    /// What the health says of it.
+    told: String,
+    /// The log knows that the status is not taken.
+    status_told: bool,
 }
 
 /// What a packet id stands for.
@@ -162,14 +180,6 @@ enum Sent {
     Batch(BatchId),
     Status,
     Last,
-}
-
-/// What is worth one line in the log per connection.
-#[derive(Default)]
-struct Told {
-    no_subscribers: bool,
-    refused: bool,
-    status: bool,
 }
 
 /// What woke the session.
@@ -244,21 +254,17 @@ impl Session<'_> {
     async fn handle_answer(&mut self, packet: u16, reason: &Reason) -> Result<(), End> {
         match self.in_flight.answer(packet) {
             Some(Sent::Batch(id)) => {
-                self.tell(reason);
-                Ok(self
-                    .inbox
-                    .send(match reason.refusal() {
-                        None => Input::UplinkAcked(id),
-                        Some(refusal) => Input::UplinkRefused(id, refusal),
-                    })
-                    .await?)
+                let refusal = reason.refusal();
+                let answer = refusal.map_or(Input::UplinkAcked(id), |refusal| Input::UplinkRefused(id, refusal));
+                self.inbox.send(answer).await?;
+                self.tell(reason, refusal).await
             }
             Some(Sent::Last) => {
                 self.link.send([ToBroker::Disconnect]).await?;
                 Err(End::Stopped)
             }
             Some(Sent::Status) => {
-                if reason.is_refusal() && !std::mem::replace(&mut self.told.status, true) {
+                if reason.is_refusal() && !std::mem::replace(&mut self.status_told, true) {
                     warn!(topic = %self.spec.status_topic, %reason, "the cloud's broker does not take the status");
                 }
                 Ok(())
@@ -270,13 +276,25 @@ impl Session<'_> {
         }
     }
 
-    fn tell(&mut self, reason: &Reason) {
-        if reason.code == NO_SUBSCRIBERS && !std::mem::replace(&mut self.told.no_subscribers, true) {
-            warn!("the cloud's broker has taken a batch and nobody is subscribed to it: it may be gone");
+    /// Connected, and yet results do not get there: whoever looks at the health sees it.
+    async fn tell(&mut self, reason: &Reason, refusal: Option<Refusal>) -> Result<(), End> {
+        let now = match refusal {
+            None if reason.code == NO_SUBSCRIBERS => {
+                "the broker takes batches that nobody has subscribed to: they may be gone".to_owned()
+            }
+            None => self.notice.clone(),
+            // It is looked for and put aside, which is told there.
+            Some(Refusal::Poison) => return Ok(()),
+            Some(Refusal::NotNow) => format!("the broker does not take batches now: {reason}"),
+        };
+        if now == self.told {
+            return Ok(());
         }
-        if reason.is_refusal() && !std::mem::replace(&mut self.told.refused, true) {
-            warn!(code = reason.code, %reason, "the cloud's broker does not take a batch");
+        if !now.is_empty() {
+            warn!(code = reason.code, "{now}");
         }
+        self.told.clone_from(&now);
+        Ok(self.inbox.send(Input::UplinkNotice(now)).await?)
     }
 
     /// Takes what else is waiting with it: one flush for all.
@@ -329,7 +347,7 @@ impl Session<'_> {
             }
         };
         if document.len() > allowed && sent == Sent::Status {
-            if !std::mem::replace(&mut self.told.status, true) {
+            if !std::mem::replace(&mut self.status_told, true) {
                 warn!(bytes = document.len(), allowed, "the status is larger than the broker takes");
             }
             return Ok(None);

@@ -62,7 +62,7 @@ fn lane(outbox: &Table<'_>, kind: LaneKind, of_all: Option<u64>, report: &mut Re
 }
 
 fn policy(table: &Table<'_>, report: &mut Report) -> Option<UplinkPolicy> {
-    let rate = optional(table, "messages_per_second", report, |item, report| integer(item, report));
+    let rate = optional(table, "messages_per_second", report, integer);
     let bytes = |key, report: &mut Report| {
         optional(table, key, report, |item, report| item.parsed(scalar::SIZE, report, |text| scalar::size(text, BYTES)))
     };

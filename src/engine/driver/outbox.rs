@@ -11,10 +11,13 @@
 use crate::model::time::{Now, ProcTime};
 
 use super::super::chain::Chain;
-use super::super::outbox::{LaneKind, Next, Spill};
+use super::super::outbox::{LaneKind, Next, Pack, Piece, Spill, stored};
 use super::super::step::Effect;
 use super::super::store::{Store, StoreError};
 use super::{Driver, Failure};
+
+/// Tries to read a block that the medium does not give, one after the other.
+const READS_MAX: usize = 8;
 
 /// What the driver remembers of the chain.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub(super) struct ChainState {
     /// Blocks before these are free.
     freed: [u64; LaneKind::ALL.len()],
     block: Vec<u8>,
+    /// Blocks that no page named at the start.
+    adopted: u64,
 }
 
 impl ChainState {
@@ -44,7 +49,7 @@ impl ChainState {
 
 impl<S: Store + Chain> Driver<S> {
     /// How payloads are compressed, where the configuration asks for it.
-    pub fn set_packer(&mut self, pack: fn(&[u8]) -> Vec<u8>) {
+    pub fn set_packer(&mut self, pack: Pack) {
         self.engine.outbox_mut().set_packer(pack);
     }
 
@@ -124,22 +129,56 @@ impl<S: Store + Chain> Driver<S> {
 
     /// The pages that named blocks are lost: what the chain has is all there is.
     pub(super) fn adopt_blocks(&mut self) {
+        let adopted = stored::adopt(self.engine.outbox_mut(), &mut self.store);
+        for (lane, error) in &adopted.failures {
+            tracing::error!(%error, lane = lane.as_str(), "what the outbox has on disk could not be looked at");
+        }
+        if adopted.blocks > 0 {
+            tracing::warn!(adopted.blocks, "blocks of the outbox were found that no page names; they are sent");
+        }
+        self.chain.adopted = adopted.blocks;
+    }
+
+    /// Blocks that were taken over at the start, because no page named them.
+    pub fn adopted_blocks(&self) -> u64 {
+        self.chain.adopted
+    }
+
+    /// Reads every block that is named, and gives up those that cannot be read: gaps stand
+    /// for them from the next commit on. Returns what that concerns, and how many were read.
+    ///
+    /// # Errors
+    /// The medium does not answer at the moment.
+    pub fn check_blocks(&mut self, now: Now) -> Result<(Vec<Piece>, u64), StoreError> {
+        let (mut lost, mut read) = (Vec::new(), 0);
         let mut block = Vec::new();
-        let mut adopted = 0_u64;
         for kind in LaneKind::ALL {
-            let numbers = self.store.find_blocks(kind as u8).unwrap_or_else(|error| {
-                tracing::error!(%error, lane = kind.as_str(), "what the outbox has on disk could not be looked at");
-                Vec::new()
-            });
-            for number in numbers {
-                let found = self.store.read_block(kind as u8, number, &mut block).unwrap_or(false);
-                let bytes = block.len() as u64;
-                adopted += u64::from(found && self.engine.outbox_mut().adopt(kind, number, &block, bytes));
+            let mut position = 0;
+            while let Some(piece) = self.engine.outbox().piece(kind, position) {
+                position = piece.past();
+                let Some(number) = piece.block() else { continue };
+                let found = self.read_again_and_again(kind, number, &mut block)?;
+                read += 1;
+                if piece.read(found.then_some(&block[..]), &mut |_, _| ()).is_err() {
+                    self.engine.outbox_mut().lose(kind, number);
+                    self.policy.handle_change(now.proc);
+                    lost.push(piece);
+                }
             }
         }
-        if adopted > 0 {
-            tracing::warn!(adopted, "blocks of the outbox were found that no page names; they are sent");
+        Ok((lost, read))
+    }
+
+    /// A store says after some failures of the medium that a block is gone for good.
+    fn read_again_and_again(&mut self, kind: LaneKind, number: u64, block: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let mut result = Ok(false);
+        for _ in 0..READS_MAX {
+            result = self.store.read_block(kind as u8, number, block);
+            if result.is_ok() {
+                break;
+            }
         }
+        result
     }
 
     /// Publishes what may be published, reading blocks back as they are needed.

@@ -188,26 +188,23 @@ impl Lane {
     /// Puts a gap in the place of a part of which nothing is acknowledged, or widens the
     /// one in front of it.
     pub(super) fn replace_by_gap(&mut self, index: usize, gap: Gap, widens: bool) {
-        let (first, past) = (self.parts[index].first, self.parts[index].past());
+        let (first, end) = (self.parts[index].first, self.parts[index].past());
         self.fresh = true;
         let wider = index.checked_sub(1).filter(|_| widens);
         let wider = wider.and_then(|before| Some((before, self.parts[before].gap()?.joined(&gap))));
-        let from = match wider {
-            Some((before, joined)) => {
-                self.remove(index);
-                let part = &mut self.parts[before];
-                self.memory += joined.row().len();
-                self.memory -= part.memory();
-                part.rows += past - first;
-                part.body = Body::Gap(joined);
-                part.first
-            }
-            None => {
-                self.set_body(index, Body::Gap(gap));
-                first
-            }
-        };
-        debug_assert_eq!(self.acked.covered(from, past), 0, "what has arrived is not lost");
+        let mut from = first;
+        if let Some((before, joined)) = wider {
+            self.remove(index);
+            let part = &mut self.parts[before];
+            self.memory += joined.row().len();
+            self.memory -= part.memory();
+            part.rows += end - first;
+            part.body = Body::Gap(joined);
+            from = part.first;
+        } else {
+            self.set_body(index, Body::Gap(gap));
+        }
+        debug_assert_eq!(self.acked.covered(from, end), 0, "what has arrived is not lost");
         self.cursor = self.cursor.min(from);
         self.drop_loaded();
     }

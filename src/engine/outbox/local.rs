@@ -23,9 +23,14 @@ pub(in crate::engine) struct Local {
 
 impl Local {
     /// `None` when the configuration does not want it.
-    pub(in crate::engine) fn new(spec: &PipelineSpec, outbox: &Outbox) -> Option<Local> {
+    pub(in crate::engine) fn new(spec: &PipelineSpec) -> Option<Local> {
         let gateway = spec.gateway.as_str().to_owned();
-        spec.local.then(|| Local { gateway, base: base_topic(spec), order: outbox.next_order() })
+        spec.local.then(|| Local { gateway, base: base_topic(spec), order: 0 })
+    }
+
+    /// With what is in the outbox already as published.
+    pub(in crate::engine) fn after(self, outbox: &Outbox) -> Local {
+        Local { order: outbox.next_order(), ..self }
     }
 
     /// Everything in the outbox is durable now: what is new goes out.

@@ -15,7 +15,8 @@
 //! | which rows go to the disk, and which are given up | `room` |
 //! | what is sent next, and how fast | `publish` · `schedule` · `rate` |
 //! | what the cloud's broker does not take | `refused` |
-//! | as persisted bytes | `state` |
+//! | as persisted bytes | `state` · `stored` |
+//! | to be looked at | `look` |
 //!
 //! A row may be published once it is durable, is gone when its PUBACK is, and waits
 //! again when the connection is lost before that. Alarms go first, then what is new;
@@ -24,6 +25,7 @@
 mod gap;
 mod lane;
 pub mod local;
+mod look;
 mod part;
 mod publish;
 mod ranges;
@@ -33,6 +35,7 @@ mod room;
 pub mod row;
 mod schedule;
 mod state;
+pub mod stored;
 
 use crate::model::time::{Now, ProcTime, WallTime};
 
@@ -43,6 +46,7 @@ use self::refused::DeadLetters;
 use self::row::{AlarmRow, Row};
 use super::spec::{OutboxSpec, UplinkPolicy};
 
+pub use self::look::{GapOverview, LaneOverview, NumbersOverview, Overview, Piece, Unreadable};
 pub use self::publish::Next;
 pub use self::refused::DeadLetter;
 pub use self::room::{Eviction, Spill};
@@ -99,6 +103,9 @@ pub struct OutboxLedger {
     pub dead_lettered: u64,
 }
 
+/// Compresses a payload; what would not become shorter stays as it is.
+pub type Pack = fn(&[u8]) -> Vec<u8>;
+
 /// See the module's description.
 #[derive(Clone, Debug)]
 pub struct Outbox {
@@ -118,7 +125,7 @@ pub struct Outbox {
     /// The chain takes nothing at the moment.
     chain_refuses: bool,
     /// How payloads are compressed, where that is asked for.
-    pack: Option<fn(&[u8]) -> Vec<u8>>,
+    pack: Option<Pack>,
 }
 
 /// How long the outbox has been kept, while the agent ran: the wall clock may jump,
@@ -159,7 +166,7 @@ impl Outbox {
     }
 
     /// How payloads are compressed: the engine knows no compressor.
-    pub fn set_packer(&mut self, pack: fn(&[u8]) -> Vec<u8>) {
+    pub fn set_packer(&mut self, pack: Pack) {
         self.pack = Some(pack).filter(|_| self.policy.compressed);
     }
 

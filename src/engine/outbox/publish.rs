@@ -135,7 +135,7 @@ impl Outbox {
             }
             let runs = LaneKind::ALL.map(|kind| self.run(kind));
             let ready = self.ready(now, &runs);
-            let Some(kind) = self.sending.schedule.choose(&ready) else { return Next::Nothing };
+            let Some(kind) = self.sending.schedule.choose(ready) else { return Next::Nothing };
             let Some(run) = runs[kind as usize] else { return Next::Nothing };
             let lane = &self.lanes[kind as usize];
             let part = &lane.parts[run.index];
@@ -265,8 +265,8 @@ impl Outbox {
             suspects.next_border(kind, first),
             Some(first + BATCH_RECORDS_MAX as u64),
         ];
-        let past = ends.into_iter().flatten().fold(part.past().min(lane.durable), u64::min);
-        Some(Run { index, first, past })
+        let end = ends.into_iter().flatten().fold(part.past().min(lane.durable), u64::min);
+        Some(Run { index, first, past: end })
     }
 
     /// Which lanes may send now.
@@ -299,12 +299,12 @@ impl Outbox {
     ) -> Batch {
         let lane = &self.lanes[kind as usize];
         let part = &lane.parts[run.index];
-        let past = if part.gap().is_some() { run.past } else { run.first + rows };
+        let end = if part.gap().is_some() { run.past } else { run.first + rows };
         let row = (rows == 1 && part.gap().is_none()).then(|| row_at(part, lane.loaded.as_ref(), run.first).to_vec());
         let id = BatchId(self.sending.next_id);
         self.sending.next_id += 1;
         let made = part.opened;
-        self.sending.batches.push_back(Sent { id, kind, first: run.first, past, at: now.proc, row });
+        self.sending.batches.push_back(Sent { id, kind, first: run.first, past: end, at: now.proc, row });
         self.sending.schedule.handle_sent(kind, payload.len(), contested);
         if let Some(bucket) = &mut self.sending.messages {
             bucket.take(1);
@@ -375,7 +375,7 @@ fn encode_gap(envelope: Envelope<'_>, kind: LaneKind, part: &Part, gap: &Gap, pa
     Some(payload(items)).filter(|payload| payload.len() <= payload_max).or_else(|| Some(payload(GapItems::NONE)))
 }
 
-fn read_row<'a>(part: &'a Part, loaded: Option<&'a Loaded>, position: u64) -> Row<'a> {
+pub(super) fn read_row<'a>(part: &'a Part, loaded: Option<&'a Loaded>, position: u64) -> Row<'a> {
     row::read(row_at(part, loaded, position)).expect("rows are written by the outbox, and checked when read back")
 }
 

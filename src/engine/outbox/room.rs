@@ -103,7 +103,7 @@ impl Outbox {
     }
 
     /// A block cannot be read any more.
-    pub(super) fn lose(&mut self, kind: LaneKind, number: u64) {
+    pub fn lose(&mut self, kind: LaneKind, number: u64) {
         loop {
             let lane = &self.lanes[kind as usize];
             let is_lost = |part: &&Part| part.block().is_some_and(|block| block.number == number);
@@ -172,13 +172,13 @@ impl Outbox {
             let Some(index) = self.oldest(kind, |part| part.rows().is_some()) else { continue };
             let part = &self.lanes[kind as usize].parts[index];
             let last = part.rows().map_or(0, |rows| rows.order(rows.len() - 1));
-            let (first, past, rows) = (part.first, part.past(), part.rows);
+            let (first, end, rows) = (part.first, part.past(), part.rows);
             if last == newest && newest > 0 {
                 if rows == 1 {
                     continue;
                 }
                 // It may be the one just made: it stays.
-                self.split(kind, past - 1);
+                self.split(kind, end - 1);
             }
             self.evict(Eviction { lane: kind, block: None, first, reason: GapReason::Evicted }, None);
             return true;

@@ -53,7 +53,7 @@ impl Schedule {
     }
 
     /// The lane that is served next.
-    pub(super) fn choose(&self, ready: &Ready) -> Option<LaneKind> {
+    pub(super) fn choose(&self, ready: Ready) -> Option<LaneKind> {
         let of = |kind: LaneKind| Some(kind).filter(|kind| ready[*kind as usize]);
         if ready[LaneKind::Alarm as usize] {
             return Some(LaneKind::Alarm);
@@ -113,7 +113,7 @@ mod tests {
         let ready = [false, true, false, true, false];
         let (mut new, mut waited) = (0, 0);
         for _ in 0..rounds {
-            let kind = schedule.choose(&ready).expect("both have something");
+            let kind = schedule.choose(ready).expect("both have something");
             let bytes = if kind.can_wait() { sizes.1 } else { sizes.0 };
             *(if kind.can_wait() { &mut waited } else { &mut new }) += bytes;
             schedule.handle_sent(kind, bytes, true);
@@ -128,8 +128,8 @@ mod tests {
             let found = waited as f64 / (new + waited) as f64;
             assert!((found - f64::from(share) / 100.0).abs() < 0.02, "{share} %: {found}");
         }
-        assert_eq!(Schedule::new(50, 32).choose(&[false, true, false, true, true]), Some(LaneKind::Live));
-        assert_eq!(Schedule::new(50, 32).choose(&[true, true, false, true, true]), Some(LaneKind::Alarm));
+        assert_eq!(Schedule::new(50, 32).choose([false, true, false, true, true]), Some(LaneKind::Live));
+        assert_eq!(Schedule::new(50, 32).choose([true, true, false, true, true]), Some(LaneKind::Alarm));
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         let mut schedule = Schedule::new(50, 32);
         let mut turns = Vec::new();
         for _ in 0..4 {
-            let kind = schedule.choose(&[false, false, false, true, true]).expect("something waits");
+            let kind = schedule.choose([false, false, false, true, true]).expect("something waits");
             schedule.handle_sent(kind, 1_000, false);
             turns.push(kind);
         }

@@ -107,7 +107,9 @@ fn what_is_new_goes_before_what_waited_and_order_is_kept_within_a_lane() {
         if sent.is_empty() {
             break;
         }
-        sent.iter().for_each(|batch| outbox.handle_ack(now(1), batch.id));
+        for batch in &sent {
+            outbox.handle_ack(now(1), batch.id);
+        }
         found.append(&mut sent);
     }
     assert_eq!((found[0].lane, found[1].lane), (LaneKind::Alarm, LaneKind::Live));
@@ -136,8 +138,8 @@ fn rows_that_are_too_old_become_a_gap_and_a_clock_that_is_set_changes_nothing() 
     outbox.evict(outbox.next_eviction().expect("it is too old"), None);
     assert_eq!(outbox.next_eviction(), None);
     outbox.mark_committed();
-    let sent: Vec<_> = batches(&mut outbox, 60_001).iter().map(|batch| text(batch).to_owned()).collect();
-    assert!(sent[0].contains("\"reason\":\"expired\"") && sent[1].contains("younger"), "{sent:?}");
+    let came: Vec<_> = batches(&mut outbox, 60_001).iter().map(|batch| text(batch).to_owned()).collect();
+    assert!(came[0].contains("\"reason\":\"expired\"") && came[1].contains("younger"), "{came:?}");
     assert_eq!(outbox.ledger(LaneKind::Late).evicted, 1);
 }
 
@@ -179,7 +181,7 @@ fn a_batch_that_is_poison_is_halved_until_the_record_is_found() {
 fn connections(outbox: &mut Outbox, count: usize, closes: impl Fn(usize, &Batch) -> bool) -> bool {
     for connection in 0..count {
         outbox.handle_up();
-        let mut closed = false;
+        let mut ended = false;
         loop {
             let sent = batches(outbox, 0);
             if sent.is_empty() {
@@ -187,17 +189,17 @@ fn connections(outbox: &mut Outbox, count: usize, closes: impl Fn(usize, &Batch)
             }
             for batch in sent {
                 if closes(connection, &batch) {
-                    closed = true;
+                    ended = true;
                     break;
                 }
                 outbox.handle_ack(now(0), batch.id);
                 outbox.mark_committed();
             }
-            if closed {
+            if ended {
                 break;
             }
         }
-        if closed {
+        if ended {
             outbox.handle_closed_by_peer(now(0));
             outbox.mark_committed();
         } else if LaneKind::ALL.iter().all(|kind| outbox.held(*kind) == 0) {

@@ -42,6 +42,12 @@ pub const SNAPSHOT_SLOTS_MAX: usize = 1_400;
 /// engine may hold is below it: see `limits::STATE_COST_MAX`.
 pub const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Pages of so many bytes, and of so many times the snapshot, are worth a new one: the
+/// medium holds two sets of them, and a start reads them and makes all that is in them
+/// again. A quarter more is written at most.
+const PAGES_BYTES: usize = 896 * 1024;
+const SNAPSHOTS_PER_PAGES: usize = 4;
+
 /// A compressor that finds nothing to compress adds less than this to each MiB (zstd:
 /// 3 bytes for each block of 128 KiB, and a header).
 const PACKING_OVERHEAD_PER_MIB: usize = 4 * 1024;
@@ -104,6 +110,9 @@ pub struct Ring<S> {
     /// A write failed: rewriting everything is the way back to a known state.
     snapshot_wanted: bool,
     bytes_written: u64,
+    /// Of the snapshot, and of the pages after it, as stored; since the start.
+    snapshot_bytes: usize,
+    page_bytes: usize,
     value: Vec<u8>,
 }
 
@@ -121,6 +130,8 @@ impl<S: Slots> Ring<S> {
             snapshot_due: false,
             snapshot_wanted: false,
             bytes_written: 0,
+            snapshot_bytes: 0,
+            page_bytes: 0,
             value: Vec::new(),
         }
     }
@@ -215,6 +226,7 @@ impl<S: Slots> Store for Ring<S> {
         self.write(head, &stored)?;
         self.mark.seq = head.seq;
         self.next_slot += parts;
+        self.page_bytes += stored.len();
         Ok(())
     }
 
@@ -245,13 +257,17 @@ impl<S: Slots> Store for Ring<S> {
         self.active = head.set;
         self.mark.generation = head.generation;
         self.next_slot = 0;
+        self.snapshot_bytes = stored.len();
+        self.page_bytes = 0;
         self.snapshot_due = false;
         self.snapshot_wanted = false;
         Ok(())
     }
 
     fn wants_snapshot(&self) -> bool {
-        self.snapshot_due || self.snapshot_wanted || usize::from(self.next_slot) * 4 >= PAGE_SLOTS_MAX * 3
+        let slots_run_out = usize::from(self.next_slot) * 4 >= PAGE_SLOTS_MAX * 3;
+        let worth_it = self.page_bytes >= PAGES_BYTES.max(self.snapshot_bytes.saturating_mul(SNAPSHOTS_PER_PAGES));
+        self.snapshot_due || self.snapshot_wanted || slots_run_out || worth_it
     }
 
     fn bytes_written(&self) -> u64 {

@@ -79,6 +79,21 @@ fn a_snapshot_is_wanted_at_three_quarters_and_due_when_no_slot_is_left() {
 }
 
 #[test]
+fn many_bytes_of_pages_are_worth_a_snapshot_and_the_more_the_larger_it_is() {
+    let mut ring = fresh();
+    for (snapshot, pages) in [(0, 19), (30_000, 19), (400_000, 33)] {
+        if snapshot > 0 {
+            ring.snapshot(&vec![1; snapshot]).unwrap();
+        }
+        for n in 0..pages {
+            assert!(!ring.wants_snapshot(), "{n} of {pages}");
+            ring.commit(&vec![2; 48_500]).unwrap();
+        }
+        assert!(ring.wants_snapshot(), "{pages}");
+    }
+}
+
+#[test]
 fn a_page_that_does_not_fit_the_rest_waits_for_a_snapshot() {
     let mut ring = fresh();
     ring.commit(&vec![1; PAYLOAD_BYTES_MAX * 250]).unwrap();

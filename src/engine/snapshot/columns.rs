@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! devices:   n | newest of all | n × slots between | n × flags | newest? | behind? | group? | floor? |
-//!            lateness? | expires in? | idle in? | n × windows that are whole | those windows
+//!            lateness? | (most | less?)? expires in | (most | less?)? idle in | n × windows that are whole | those windows
 //! additions: n | n × slots between | n × place of the window | n × flags | field? | at? | scales | values
 //! ```
 //!
@@ -114,18 +114,15 @@ fn write_devices(out: &mut Vec<u8>, slots: &[u32], changed: &Changed<'_>, clocks
         put_time(out, device.floor.time());
     }
     devices().filter_map(|device| device.lateness.as_ref()).for_each(|histogram| histogram.write(out));
-    let left = |at: LiveTime| at.remaining(clocks.live).as_millis();
-    for device in devices().filter(|device| device.expires_at != LiveTime::NEVER) {
-        put_u64(out, left(device.expires_at));
-    }
-    for device in devices().filter(|device| device.idle_at != LiveTime::NEVER) {
-        put_u64(out, left(device.idle_at));
-    }
+    put_deadlines(out, devices().map(|device| device.expires_at), clocks.live);
+    put_deadlines(out, devices().map(|device| device.idle_at), clocks.live);
     let whole = |slot: u32| {
         let panes = changed.stream.devices.get(slot).panes.iter().enumerate();
         panes.filter(move |(place, pane)| changed.is_whole(slot, *place, pane)).map(|(_, pane)| pane)
     };
-    slots.iter().for_each(|slot| put_u64(out, whole(*slot).count() as u64));
+    for slot in slots {
+        put_u64(out, whole(*slot).count() as u64);
+    }
     for pane in slots.iter().flat_map(|slot| whole(*slot)) {
         let width = changed.stream.spec.windows[usize::from(pane.window)].aggregates.len();
         write_pane(out, pane, width, clocks.proc);
@@ -149,7 +146,9 @@ fn write_additions(out: &mut Vec<u8>, changed: &Changed<'_>) {
     let values = |noted: &Noted| stream.changes.additions.values(noted).iter();
     put_u64(out, additions.len() as u64);
     put_slots(out, additions.iter().map(|(noted, _)| noted.slot));
-    additions.iter().for_each(|(_, place)| put_u64(out, *place as u64));
+    for (_, place) in additions {
+        put_u64(out, *place as u64);
+    }
     let mut fields: Vec<FieldIx> = Vec::new();
     let mut others: Vec<Noted> = Vec::new();
     for (noted, _) in additions {
@@ -200,6 +199,15 @@ fn decimal(value: f64) -> (u8, i64, f64) {
         scale *= 10.0;
     }
     (FLOAT, 0, value)
+}
+
+/// What is left of each that there is, as less than of the last one: what all of them have
+/// since they heard of their device.
+fn put_deadlines(out: &mut Vec<u8>, deadlines: impl Iterator<Item = LiveTime> + Clone, now: LiveTime) {
+    let left = deadlines.filter(|at| *at != LiveTime::NEVER).map(|at| at.remaining(now).as_millis());
+    let Some(most) = left.clone().max() else { return };
+    put_u64(out, most);
+    left.for_each(|left| put_u64(out, most - left));
 }
 
 fn put_slots(out: &mut Vec<u8>, slots: impl Iterator<Item = u32>) {
@@ -265,11 +273,13 @@ fn read_devices(reader: &mut Reader<'_>, stream: &mut Stream, written: Clocks) -
     for slot in with(LATENESS) {
         stream.devices.get_mut(slot).lateness = Some(Box::new(Histogram::read(reader)?));
     }
-    for slot in with(EXPIRES) {
-        stream.devices.get_mut(slot).expires_at = written.live.plus(Span::from_millis(reader.u64()?));
+    let deadlines = read_deadlines(reader, with(EXPIRES).count(), written.live)?;
+    for (slot, at) in with(EXPIRES).zip(deadlines) {
+        stream.devices.get_mut(slot).expires_at = at;
     }
-    for slot in with(DEADLINE) {
-        stream.devices.get_mut(slot).idle_at = written.live.plus(Span::from_millis(reader.u64()?));
+    let deadlines = read_deadlines(reader, with(DEADLINE).count(), written.live)?;
+    for (slot, at) in with(DEADLINE).zip(deadlines) {
+        stream.devices.get_mut(slot).idle_at = at;
     }
     let whole: Vec<u64> = slots.iter().map(|_| reader.u64()).collect::<Result<_, _>>()?;
     for (slot, count) in slots.iter().zip(whole) {
@@ -293,8 +303,8 @@ fn read_additions(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Da
     let mut times = Vec::with_capacity(slots.len());
     for (slot, place) in slots.iter().zip(&places) {
         let pane = stream.devices.get(*slot).panes.get(*place).ok_or(Damaged)?;
-        let timed = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
-        let behind = if timed { reader.i64()? } else { 0 };
+        let has_time = needs_time(&stream.spec.windows[usize::from(pane.window)].aggregates);
+        let behind = if has_time { reader.i64()? } else { 0 };
         times.push(EventTime::from_millis(pane.start.as_millis().wrapping_add(behind)));
     }
     // Which of them is that of each addition; 0: none, it has no values.
@@ -328,6 +338,12 @@ fn read_additions(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Da
 /// The fields of the last of them.
 fn fields_at<'l>(lists: &'l [Vec<FieldIx>], list_of: &[usize]) -> &'l [FieldIx] {
     list_of.last().and_then(|list| list.checked_sub(1)).map_or(&[], |list| &lists[list])
+}
+
+fn read_deadlines(reader: &mut Reader<'_>, count: usize, now: LiveTime) -> Result<Vec<LiveTime>, Damaged> {
+    let most = if count > 0 { reader.u64()? } else { 0 };
+    let left = |less: u64| most.checked_sub(less).map(|left| now.plus(Span::from_millis(left))).ok_or(Damaged);
+    (0..count).map(|_| left(reader.u64()?)).collect()
 }
 
 fn read_slots(reader: &mut Reader<'_>, count: u64, stream: &Stream) -> Result<Vec<u32>, Damaged> {
@@ -379,7 +395,7 @@ mod tests {
             let (places, digits, float) = decimal(value);
             let mut out = Vec::new();
             if places == FLOAT {
-                put_f64(&mut out, float)
+                put_f64(&mut out, float);
             } else {
                 put_i64(&mut out, digits)
             }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! snapshot: version | meta | redelivery | outbox | n × (definition | section) | fences?
-//! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section | 2 section in columns)
+//! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section in columns)
 //!
 //! age:        time since what was stored before: while the input was live, and in all
 //! meta:       windows that start before this time may lack records
@@ -17,8 +17,8 @@
 //! given slot: slot | device, group or stream | name
 //! ```
 //!
-//! In columns (`columns.rs`, what pages are written in): what follows the removed panes, up to
-//! the deltas, is smaller by far. Pages of sections are read all the same.
+//! In columns: what is between the removed panes and the deltas is as said in `columns.rs`,
+//! and smaller by far.
 //!
 //! A page holds what changed since the one before it and refers to streams,
 //! fields and devices by number; a snapshot holds everything, with the definitions
@@ -214,40 +214,13 @@ fn write_devices(out: &mut Vec<u8>, stream: &Stream, clocks: Clocks, hand_over: 
     }
 }
 
-/// How devices and windows stand in a section.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Layout {
-    /// One after the other.
-    Rows,
-    /// See `columns.rs`.
-    Columns,
-}
-
-impl Layout {
-    /// What a page has before a section.
-    pub(super) const IN_PAGES: u8 = 2;
-
-    /// The layout of the section that follows in a page, if one does.
-    ///
-    /// # Errors
-    /// [`Damaged`] for one that this build does not know.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Option<Layout>, Damaged> {
-        match reader.u8()? {
-            0 => Ok(None),
-            1 => Ok(Some(Layout::Rows)),
-            Layout::IN_PAGES => Ok(Some(Layout::Columns)),
-            _ => Err(Damaged),
-        }
-    }
-}
-
 /// Applies a section to a stream that has the definition under which it was written.
 /// `written`: how long after the snapshot that was.
 pub(super) fn read_section(
     reader: &mut Reader<'_>,
     stream: &mut Stream,
     written: Clocks,
-    layout: Layout,
+    extent: Extent,
 ) -> Result<(), Damaged> {
     for _ in 0..reader.u64()? {
         stream.fields.intern(reader.str()?).ok_or(Damaged)?;
@@ -283,9 +256,9 @@ pub(super) fn read_section(
             device.panes.remove(index);
         }
     }
-    match layout {
-        Layout::Columns => columns::read(reader, stream, written)?,
-        Layout::Rows => {
+    match extent {
+        Extent::Changes => columns::read(reader, stream, written)?,
+        Extent::Whole => {
             for _ in 0..reader.u64()? {
                 read_device(reader, stream, written)?;
             }

@@ -79,6 +79,7 @@ aggregates = ["count", "sum", "min", "max"]
             .args(["run", "--log", "warn", "--config"])
             .arg(self.dir.join("tidegate.toml"))
             .env("NOTIFY_SOCKET", &notify)
+            .envs(environment())
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
@@ -155,6 +156,12 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// What systemd's unit sets for it.
+fn environment() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let unit = include_str!("../../../systemd/tidegate.service");
+    unit.lines().filter_map(|line| line.strip_prefix("Environment=")?.split_once('='))
 }
 
 /// 96 bytes, as a device that measures a few things sends them.

@@ -132,6 +132,11 @@ impl Gateway {
         (lanes.iter().map(|lane| lane.queued).sum(), lanes.iter().map(|lane| lane.evicted).sum())
     }
 
+    /// Bytes of the outbox as stored.
+    pub(crate) fn outbox_bytes(&self) -> u64 {
+        self.driver.status(now(self.millis)).outbox.bytes
+    }
+
     pub(crate) fn check(&self) {
         assert!(self.driver.engine().balances(), "the books balance");
         assert_eq!(self.storage().failure, None);

@@ -10,6 +10,7 @@
 
 mod gateway;
 mod loop_device;
+mod outbox;
 #[path = "../process.rs"]
 mod process;
 mod reading;
@@ -25,7 +26,9 @@ pub(crate) struct Options {
     pub(crate) pace: Pace,
 }
 
-const GROUPS: &[(&str, fn(&Options))] = &[("reading", reading::measure)];
+type Measure = fn(&Options);
+
+const GROUPS: &[(&str, Measure)] = &[("reading", reading::measure), ("outbox", outbox::measure)];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tidegate::agent::store::DiskChain;
+use tidegate::agent::store::{ChainReader, DiskChain};
 use tidegate::engine::chain::Chain;
 
 use super::{BACKLOG, LATE, copy, in_memory, open, read};
@@ -60,6 +60,8 @@ struct Run {
     synced: PathBuf,
     copies: u32,
     chain: Option<DiskChain>,
+    /// Looks at the same files from outside.
+    reader: ChainReader,
     lanes: [Lane; 2],
     random: Random,
 }
@@ -71,7 +73,8 @@ impl Run {
         std::fs::create_dir(&live).unwrap();
         let chain = Some(open(&live));
         let lanes = [5, 1 << 40].map(|first| Lane { first, next: first, named: first, ..Lane::default() });
-        let mut run = Run { synced: live.clone(), dirs, live, copies: 0, chain, lanes, random: Random(seed) };
+        let (synced, reader) = (live.clone(), ChainReader::new(&live));
+        let mut run = Run { synced, dirs, live, copies: 0, chain, reader, lanes, random: Random(seed) };
         run.keep_synced();
         run
     }
@@ -158,6 +161,7 @@ impl Run {
         self.chain = None;
         _ = std::fs::remove_dir_all(&self.live);
         self.live = dir;
+        self.reader = ChainReader::new(&self.live);
         self.chain = Some(open(&self.live));
         self.crash_forgets();
         self.keep_synced();
@@ -188,6 +192,9 @@ impl Run {
         for (number, block) in expected {
             let found = read(self.chain.as_mut().unwrap(), LANES[lane], number);
             assert!(found.as_ref() == Some(&block), "lane {lane}, block {number}");
+            let mut seen = Vec::new();
+            let is_there = self.reader.read_block(LANES[lane], number, &mut seen).unwrap();
+            assert!(is_there && seen == block, "from outside: lane {lane}, block {number}");
         }
         if self.lanes[lane].appended {
             let next = self.lanes[lane].next;

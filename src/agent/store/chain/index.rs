@@ -7,9 +7,9 @@
 //! other.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use super::frame::{FRAME_BYTES_MAX, Header, MAGIC, frame_len, unpack};
@@ -97,6 +97,13 @@ impl Index {
         let Some(block) = head.and_then(|head| unpack(head, stored)) else { return Ok(false) };
         *into = block;
         Ok(true)
+    }
+
+    /// Whether it is of the file that has this name now.
+    pub(super) fn is_of(&self, path: &Path) -> bool {
+        let identity = |found: Metadata| (found.dev(), found.ino());
+        let ours = self.file.metadata().map(identity).ok();
+        ours.is_some() && ours == std::fs::metadata(path).map(identity).ok()
     }
 
     /// True when every part of the block was found.

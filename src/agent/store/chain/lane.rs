@@ -52,6 +52,13 @@ impl Lane {
     /// Lists the databases in `dir`, and removes what an interrupted removal left.
     /// Opens none of them.
     pub(super) fn list(dir: &Path, number: u8) -> io::Result<Lane> {
+        let mut lane = Lane::look(dir, number)?;
+        lane.sweep();
+        Ok(lane)
+    }
+
+    /// Lists the databases in `dir`, and changes nothing.
+    pub(super) fn look(dir: &Path, number: u8) -> io::Result<Lane> {
         let mut links = BTreeMap::new();
         let mut litter = false;
         match fs::read_dir(dir) {
@@ -71,10 +78,7 @@ impl Lane {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let mut lane =
-            Lane { number, dir: dir.to_owned(), links, writer: None, index: None, index_behind: false, litter };
-        lane.sweep();
-        Ok(lane)
+        Ok(Lane { number, dir: dir.to_owned(), links, writer: None, index: None, index_behind: false, litter })
     }
 
     /// Where the database that begins with `first` is.
@@ -106,6 +110,36 @@ impl Lane {
         Ok(&self.index.as_ref().expect("read above").1)
     }
 
+    /// The numbers of the blocks that can be read. Looks at the files of all databases; one
+    /// that cannot be read must not take the others with it.
+    ///
+    /// # Errors
+    /// There are some, and none of them can be read.
+    pub(super) fn find_blocks(&mut self) -> io::Result<Vec<u64>> {
+        let firsts: Vec<u64> = self.links.keys().copied().collect();
+        let mut found = Vec::new();
+        let mut failure = None;
+        let mut answered = false;
+        for (at, first) in firsts.iter().enumerate() {
+            let end = firsts.get(at + 1);
+            let ours = |number: &u64| *number >= *first && end.is_none_or(|end| number < end);
+            match self.index(*first, true) {
+                Ok(index) => {
+                    answered = true;
+                    found.extend(index.numbers().filter(ours).filter(|number| index.has(*number)));
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        if let Some(error) = failure {
+            tracing::error!(%error, lane = self.number, "a database of the outbox cannot be read");
+            if !answered {
+                return Err(error);
+            }
+        }
+        Ok(found)
+    }
+
     /// Blocks were written: the index in memory may not have them.
     pub(super) fn note_written(&mut self) {
         self.index_behind = true;
@@ -119,6 +153,12 @@ impl Lane {
     /// Has the next reading look at the medium again.
     pub(super) fn forget_index(&mut self) {
         self.index = None;
+    }
+
+    /// Takes the index over from an earlier look at the same files, if the file under the
+    /// name is still the same one.
+    pub(super) fn take_index_of(&mut self, before: &mut Lane) {
+        self.index = before.index.take().filter(|(first, index)| index.is_of(&self.place(*first).join(DATA)));
     }
 
     /// Forgets a database that somebody else moved away.

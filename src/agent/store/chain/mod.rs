@@ -18,6 +18,7 @@ mod frame;
 mod index;
 mod lane;
 mod read;
+mod reader;
 mod writer;
 
 use std::fmt;
@@ -31,6 +32,7 @@ use crate::engine::outbox::LaneKind;
 use crate::engine::ring::slots::SlotError;
 use crate::engine::store::StoreError;
 
+pub use self::reader::ChainReader;
 pub use self::writer::{MakeMedium, Medium};
 
 const NAME: &str = "outbox";

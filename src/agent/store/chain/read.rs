@@ -38,30 +38,8 @@ impl DiskChain {
     pub(super) fn find(&mut self, lane: u8) -> Result<Vec<u64>, StoreError> {
         self.lane(lane)?;
         self.sync_lane(lane)?;
-        let place = &mut self.lanes[usize::from(lane)];
-        let firsts: Vec<u64> = place.links.keys().copied().collect();
-        let mut found = Vec::new();
-        let mut failure = None;
-        let mut answered = false;
-        for (at, first) in firsts.iter().enumerate() {
-            let end = firsts.get(at + 1);
-            let ours = |number: &u64| *number >= *first && end.is_none_or(|end| number < end);
-            match place.index(*first, true) {
-                Ok(index) => {
-                    answered = true;
-                    found.extend(index.numbers().filter(ours).filter(|number| index.has(*number)));
-                }
-                // One that cannot be read must not take the others with it.
-                Err(error) => failure = Some(error),
-            }
-        }
-        if let Some(error) = failure {
-            tracing::error!(%error, lane, "a database of the outbox cannot be read");
-            if !answered {
-                return Err(StoreError::Failed(error.to_string()));
-            }
-        }
-        Ok(found)
+        let found = self.lanes[usize::from(lane)].find_blocks();
+        found.map_err(|error| StoreError::Failed(error.to_string()))
     }
 
     /// Reads a block of the database `first`; `Ok(false)` when it has none.

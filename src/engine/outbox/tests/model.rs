@@ -123,6 +123,11 @@ impl World {
             Action::Pass(millis) => self.at += millis,
         }
         self.check();
+        if !matches!(action, Action::Push(..) | Action::Pass(_)) {
+            for kind in LaneKind::ALL {
+                self.look(kind);
+            }
+        }
     }
 
     fn make_room(&mut self, all: bool) {
@@ -225,6 +230,37 @@ impl World {
         assert_eq!(self.outbox.memory(), memory, "bytes are counted right");
         let stored: u64 = self.outbox.lanes.iter().flat_map(|lane| &lane.parts).map(part::Part::stored).sum();
         assert_eq!(self.outbox.bytes(), memory as u64 + stored);
+        assert_eq!(self.outbox.faults(), [""; 0]);
+    }
+
+    /// Whoever looks sees each row that is held, once, or the gap that stands for it.
+    fn look(&self, kind: LaneKind) {
+        let (mut position, mut records, mut readable) = (0, 0, 0);
+        while let Some(piece) = self.outbox.piece(kind, position) {
+            assert!(piece.first() >= position && piece.past() > piece.first(), "onwards");
+            position = piece.past();
+            records += piece.records();
+            let block = piece.block().map(|number| self.chain.get(&(kind, number)));
+            let mut seen = Vec::new();
+            let read = piece.read(block.flatten().map(Vec::as_slice), &mut |seq, row| match row {
+                Row::Alarm(row) => {
+                    assert_eq!(Some(row.text), self.rows[kind as usize].get(usize::try_from(seq).unwrap()).map(String::as_str));
+                    seen.push(seq);
+                }
+                Row::Gap(row, _) => assert!(row.first_seq <= seq),
+                other => panic!("never pushed: {other:?}"),
+            });
+            assert_eq!(read.is_err(), block == Some(None), "but for what is lost, all can be read");
+            if read.is_ok() {
+                assert_eq!(seen.len() as u64, piece.records());
+                assert!(seen.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+                readable += piece.records();
+            }
+        }
+        assert_eq!(records, self.outbox.held_records(kind));
+        let overview = &self.outbox.overview().lanes[kind as usize];
+        assert!(overview.records == records && readable <= records && position <= overview.past);
+        assert_eq!(overview.oldest_ms.is_some(), records > 0, "there is a time where there is a record");
     }
 
     /// Peace: everything arrives, and every number has come, as its row or in a gap.
