@@ -149,6 +149,15 @@ impl Scene {
         self.wait_for_ledger("accepted", count);
     }
 
+    /// Until it has taken in so many, and the devices' broker knows.
+    pub(crate) fn catch_up(&mut self, count: usize) {
+        self.wait_for_received(count);
+        let agent = &self.agent;
+        self.cloud.wait_until("everything is acknowledged", |_| {
+            agent.status().is_some_and(|status| status["engine"]["storage"]["unacknowledged"] == 0)
+        });
+    }
+
     fn wait_for_ledger(&mut self, name: &str, count: usize) {
         let agent = &mut self.agent;
         self.cloud.wait_until(&format!("{count} records {name}"), |_| {
