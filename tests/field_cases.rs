@@ -310,6 +310,70 @@ fn f60_a_disk_without_room_for_the_backlog_keeps_the_live_path_and_says_what_was
     assert!(gaps.iter().all(|gap| gap["reason"] == "evicted" && gap["lost"][0]["stream"] == "s"));
 }
 
+/// A disk that reads, and has no room for more from some moment on; or does not even read.
+struct Worn {
+    store: MemoryStore,
+    full: std::rc::Rc<std::cell::Cell<bool>>,
+    silent: std::rc::Rc<std::cell::Cell<bool>>,
+}
+
+impl Store for Worn {
+    fn load(&mut self) -> Result<tidegate::engine::store::Loaded, StoreError> {
+        self.store.load()
+    }
+    fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
+        self.store.commit(page)
+    }
+    fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
+        self.store.snapshot(state)
+    }
+    fn wants_snapshot(&self) -> bool {
+        self.store.wants_snapshot()
+    }
+    fn bytes_written(&self) -> u64 {
+        self.store.bytes_written()
+    }
+}
+
+impl Chain for Worn {
+    fn append_block(&mut self, lane: u8, number: u64, block: &[u8]) -> Result<u64, StoreError> {
+        if self.full.get() { Err(StoreError::Full) } else { self.store.append_block(lane, number, block) }
+    }
+    fn sync_blocks(&mut self) -> Result<(), StoreError> {
+        self.store.sync_blocks()
+    }
+    fn read_block(&mut self, lane: u8, number: u64, into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        if self.silent.get() {
+            return Err(StoreError::Failed("no answer".into()));
+        }
+        self.store.read_block(lane, number, into)
+    }
+    fn free_blocks(&mut self, lane: u8, first: u64) -> Result<(), StoreError> {
+        self.store.free_blocks(lane, first)
+    }
+}
+
+#[test]
+fn f60_a_full_disk_gives_back_what_it_holds_and_one_that_is_silent_holds_up_only_that() {
+    let (full, silent) = <(std::rc::Rc<std::cell::Cell<bool>>, std::rc::Rc<std::cell::Cell<bool>>)>::default();
+    let store = Worn { store: memory(), full: std::rc::Rc::clone(&full), silent: std::rc::Rc::clone(&silent) };
+    let outbox = OutboxSpec { memory_max: 400_000, ..OutboxSpec::default() };
+    let mut gateway = Gateway::on(store, outbox, UplinkPolicy::default());
+    gateway.readings(20_000);
+    full.set(true);
+    gateway.readings(2_000);
+    assert!(gateway.driver.storage_status().outbox_failure.is_some());
+    silent.set(true);
+    gateway.event(Event::UplinkUp);
+    gateway.reading("a", 1);
+    gateway.pass(1_000);
+    assert!(gateway.sent.iter().any(|batch| batch.lane == LaneKind::Live), "what is in memory goes on");
+    silent.set(false);
+    let came: u32 = gateway.drain().iter().map(|batch| batch.records).sum();
+    assert_eq!(came, 22_001, "the disk is still full, and all of it has been sent");
+    assert!(gateway.balances());
+}
+
 #[test]
 fn f62_a_trickle_costs_one_commit_each_interval() {
     let mut gateway = Gateway::plain();

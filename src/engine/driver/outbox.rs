@@ -41,10 +41,6 @@ impl ChainState {
     pub(super) fn next_deadline(&self) -> Option<ProcTime> {
         self.retry_at
     }
-
-    fn is_waiting(&self, now: ProcTime) -> bool {
-        self.retry_at.is_some_and(|at| at > now)
-    }
 }
 
 impl<S: Store + Chain> Driver<S> {
@@ -60,6 +56,7 @@ impl<S: Store + Chain> Driver<S> {
         if self.chain.retry_at.is_some_and(|at| at <= now.proc) {
             self.chain.retry_at = None;
             self.engine.outbox_mut().set_chain_refuses(false);
+            self.engine.outbox_mut().set_chain_silent(false);
         }
         self.evict(now);
         let spills = self.engine.outbox().spills(all);
@@ -187,9 +184,6 @@ impl<S: Store + Chain> Driver<S> {
             match self.engine.next_for_uplink(now) {
                 Next::Batch(batch) => perform(Effect::Publish(batch)),
                 Next::Block { lane, number } => {
-                    if self.chain.is_waiting(now.proc) {
-                        return;
-                    }
                     let mut block = core::mem::take(&mut self.chain.block);
                     let found = self.store.read_block(lane as u8, number, &mut block);
                     match found {
@@ -200,7 +194,11 @@ impl<S: Store + Chain> Driver<S> {
                                 self.policy.handle_change(now.proc);
                             }
                         }
-                        Err(error) => self.note_chain_failure(now, &error),
+                        Err(error) => {
+                            // What lies in memory goes on meanwhile.
+                            self.engine.outbox_mut().set_chain_silent(true);
+                            self.note_chain_failure(now, &error);
+                        }
                     }
                     self.chain.block = block;
                 }

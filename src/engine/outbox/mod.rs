@@ -124,6 +124,10 @@ pub struct Outbox {
     log: state::Log,
     /// The chain takes nothing at the moment.
     chain_refuses: bool,
+    /// Bytes on the medium that may be given up for new rows.
+    space_owed: u64,
+    /// The chain gives nothing at the moment.
+    chain_silent: bool,
     /// How payloads are compressed, where that is asked for.
     pack: Option<Pack>,
 }
@@ -161,6 +165,8 @@ impl Outbox {
             sending: publish::Sending::new(&policy),
             log: state::Log::default(),
             chain_refuses: false,
+            space_owed: 0,
+            chain_silent: false,
             pack: None,
         }
     }

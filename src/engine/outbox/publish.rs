@@ -259,6 +259,11 @@ impl Outbox {
         if let Body::Gap(gap) = &part.body {
             return gap.durable.then_some(Run { index, first: part.first, past: part.past() });
         }
+        if self.chain_silent
+            && part.block().is_some_and(|block| lane.loaded.as_ref().is_none_or(|loaded| loaded.number != block.number))
+        {
+            return None;
+        }
         let ends = [
             lane.acked.next_begin(first),
             sending.next_begin(kind, first),

@@ -12,6 +12,9 @@ use super::{LaneKind, Outbox};
 use crate::model::limits::{OUTBOX_BLOCKS_MAX, OUTBOX_SPILL_BYTES};
 use crate::model::time::{ProcTime, Span};
 
+/// The chain's space comes back in whole databases of this size.
+const SPACE_PIECE: u64 = 4 * 1024 * 1024;
+
 /// A part that is to be given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eviction {
@@ -21,6 +24,8 @@ pub struct Eviction {
     pub block: Option<u64>,
     first: u64,
     reason: GapReason,
+    /// It goes for the space on the medium.
+    for_space: bool,
 }
 
 /// A part that moves to the chain.
@@ -60,18 +65,19 @@ impl Outbox {
         };
         // The disk takes nothing, and memory will not last: blocks make way for new ones.
         let no_room = || {
-            if !self.chain_refuses || self.memory() * 4 < self.spec.memory_max * 3 {
+            if self.space_owed == 0 || self.memory() * 4 < self.spec.memory_max * 3 {
                 return None;
             }
             let (kind, index) = lanes().find_map(|kind| Some((kind, self.oldest(kind, |p| p.block().is_some())?)))?;
-            Some(self.eviction(kind, index, GapReason::Evicted))
+            Some(Eviction { for_space: true, ..self.eviction(kind, index, GapReason::Evicted) })
         };
         expired.or_else(too_large).or_else(too_full).or_else(no_room)
     }
 
     fn eviction(&self, lane: LaneKind, index: usize, reason: GapReason) -> Eviction {
         let part = &self.lanes[lane as usize].parts[index];
-        Eviction { lane, block: part.block().map(|block| block.number), first: part.first, reason }
+        let block = part.block().map(|block| block.number);
+        Eviction { lane, block, first: part.first, reason, for_space: false }
     }
 
     /// The oldest part of a lane that is not under way and has anything to lose.
@@ -86,8 +92,12 @@ impl Outbox {
     /// Gives up a part, or its first rows when some of it are acknowledged. `block`: what
     /// was read of it, if it was in the chain.
     pub fn evict(&mut self, eviction: Eviction, block: Option<&[u8]>) {
-        let Eviction { lane: kind, first, reason, .. } = eviction;
+        let Eviction { lane: kind, first, reason, for_space, .. } = eviction;
         let Some(index) = self.isolate_unacked(kind, first) else { return };
+        if for_space {
+            let stored = self.lanes[kind as usize].parts[index].stored();
+            self.space_owed = self.space_owed.saturating_sub(stored.max(1));
+        }
         let part = &self.lanes[kind as usize].parts[index];
         let loaded = block.and_then(|bytes| Loaded::read(part, bytes));
         let gap = match (&part.body, &loaded) {
@@ -180,7 +190,8 @@ impl Outbox {
                 // It may be the one just made: it stays.
                 self.split(kind, end - 1);
             }
-            self.evict(Eviction { lane: kind, block: None, first, reason: GapReason::Evicted }, None);
+            let reason = GapReason::Evicted;
+            self.evict(Eviction { lane: kind, block: None, first, reason, for_space: false }, None);
             return true;
         }
         false
@@ -244,9 +255,17 @@ impl Outbox {
         self.log.block(spill.lane, spill.first, &block);
     }
 
-    /// Whether the chain takes blocks at the moment.
+    /// Whether the chain takes blocks at the moment. Each time that it does not, as much as
+    /// its space comes back in may be given up for new rows, and no more: the space may
+    /// not be ours to win.
     pub fn set_chain_refuses(&mut self, refuses: bool) {
         self.chain_refuses = refuses;
+        self.space_owed = if refuses { SPACE_PIECE } else { 0 };
+    }
+
+    /// Whether the chain gives no blocks at the moment: those lanes wait that need one.
+    pub fn set_chain_silent(&mut self, silent: bool) {
+        self.chain_silent = silent;
     }
 
     /// The first block of a lane that is needed.
