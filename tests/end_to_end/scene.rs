@@ -1,6 +1,8 @@
 //! Two brokers, an agent between them and a cloud that listens: what every test
 //! begins with.
 
+#![allow(dead_code, reason = "shared by several test programs, each uses a part")]
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
