@@ -1,9 +1,13 @@
-//! The torture of the real agent.
+//! The torture of the real agent between two real brokers: kills, power cuts, cards that
+//! are full, fail or are damaged, and a network that fails in every way.
+//!
+//! A short version of each is a part of all tests; `TIDEGATE_TORTURE=full` asks for the
+//! long one, and `tests/torture.sh` is the command for it. Every moment is drawn from a
+//! seed that is printed; `E2E_SEED` names another.
 
 #![cfg(feature = "agent")]
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 #![expect(clippy::disallowed_methods, reason = "deadlines of a test that waits for other processes")]
-#![allow(dead_code, reason = "parts of the scene are for other tests")]
 
 #[path = "../end_to_end/agent.rs"]
 mod agent;
