@@ -289,7 +289,9 @@ impl Outbox {
     pub fn rows_since(&self, order: u64) -> Vec<(LaneKind, u64, u64, Row<'_>)> {
         let mut found = Vec::new();
         for kind in LaneKind::ALL {
-            for part in &self.lanes[kind as usize].parts {
+            // Parts are full of older rows, but for the last ones.
+            let is_older = |part: &&part::Part| part.rows().is_some_and(|rows| rows.order(rows.len() - 1) < order);
+            for part in self.lanes[kind as usize].parts.iter().filter(|part| !is_older(part)) {
                 let mut add = |at: u64, seq: u64, bytes| {
                     if at >= order {
                         let row = row::read(bytes).expect("rows are written by this module");
