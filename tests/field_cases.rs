@@ -375,6 +375,44 @@ fn f60_a_full_disk_gives_back_what_it_holds_and_one_that_is_silent_holds_up_only
 }
 
 #[test]
+fn f60_a_burst_between_two_commits_costs_nothing_while_the_disk_has_room() {
+    let mut gateway = Gateway::plain();
+    // As many rows as 100,000 windows that close at once; nothing is committed meanwhile.
+    for number in 0..300_000 {
+        gateway.reading("a", number);
+    }
+    assert!(gateway.driver.engine().outbox().memory() <= 8 << 20);
+    gateway.pass(1_000);
+    assert_eq!((gateway.held(), gateway.acks), (300_000, 300_000), "nothing was given up");
+
+    let outbox = OutboxSpec { bytes_max: 4 << 20, memory_max: 4 << 20, ..OutboxSpec::default() };
+    let mut gateway = Gateway::new(outbox, UplinkPolicy::default());
+    gateway.readings(60_000);
+    gateway.reading("a", 1);
+    assert_eq!(gateway.driver.engine().outbox().ledger(LaneKind::Backlog).evicted, 0);
+}
+
+#[test]
+fn f70_a_broker_that_refuses_everything_for_a_while_costs_next_to_nothing_and_every_number_is_told() {
+    let mut gateway = Gateway::plain();
+    gateway.readings(3_000);
+    gateway.event(Event::UplinkUp);
+    for _ in 0..120 {
+        gateway.pass(1_000);
+        while let Some(batch) = gateway.sent.pop_front() {
+            gateway.event(Event::UplinkRefused(batch.id, Refusal::Poison));
+        }
+    }
+    let dead: u64 = gateway.driver.status(now(0)).outbox.lanes.iter().map(|lane| lane.dead_lettered).sum();
+    assert!(dead <= 8, "{dead} of 3,000");
+    let came: Vec<Value> =
+        gateway.drain().iter().filter(|batch| batch.lane == LaneKind::Backlog).flat_map(records).collect();
+    let told = |record: &Value| if record["kind"] == "gap" { record["count"].as_u64().unwrap() } else { 1 };
+    assert_eq!(came.iter().map(told).sum::<u64>(), 3_000, "each number, as a record or in a gap");
+    assert!(gateway.balances());
+}
+
+#[test]
 fn f62_a_trickle_costs_one_commit_each_interval() {
     let mut gateway = Gateway::plain();
     let before = gateway.driver.storage_status().commits;

@@ -118,6 +118,7 @@ impl<S: Store + Chain> Driver<S> {
             budget,
             written: 0,
         };
+        driver.engine.outbox_mut().set_has_chain();
         if lost || fresh {
             driver.adopt_blocks();
         }
@@ -134,7 +135,7 @@ impl<S: Store + Chain> Driver<S> {
         Ok(driver)
     }
 
-    /// Takes one input in. Never writes, never acts.
+    /// Takes one input in. Never commits, never acts; rows may move to the chain.
     pub fn handle(&mut self, now: Now, event: Event<'_>) {
         let unacknowledged = self.engine.uncommitted_messages();
         self.engine.handle(now, event);
@@ -147,6 +148,7 @@ impl<S: Store + Chain> Driver<S> {
         } else if !self.engine.is_committed() {
             self.policy.handle_change(now.proc);
         }
+        self.keep_small(now);
     }
 
     /// Does what is due: commits, and then performs what that allows.

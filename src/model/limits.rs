@@ -125,6 +125,9 @@ pub const COMMIT_MESSAGES_MAX: usize = 8_192;
 /// Bytes of one row of a window join as stored: several panes make it. Larger ones are
 /// counted as `too_large`. Panes themselves are bounded by their fields and sketches.
 pub const JOIN_ROW_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a payload that a broker may ask for at least, in its CONNACK: a gap record without its devices
+/// has less.
+pub const UPLINK_TERMS_MIN: usize = 1_024;
 /// Bytes of a payload that every uplink has to take: less than any record needs is a mistake of
 /// the broker's configuration, and no reason to give records up.
 pub const UPLINK_PAYLOAD_MIN: usize = 4 * 1024;
@@ -170,6 +173,8 @@ pub const OUTBOX_MEMORY_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of rows in memory at which the older ones move to the disk, before the next
 /// snapshot moves them anyway.
 pub const OUTBOX_SPILL_BYTES: usize = 512 * 1024;
+/// Bytes of new rows at which a commit is due: they lie in memory a second time until then.
+pub const OUTBOX_COMMIT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Blocks of the outbox: what their places take in memory and in snapshots is bounded too.
 pub const OUTBOX_BLOCKS_MAX: usize = 128 * 1024;
 /// Bytes that the outbox leaves free on the medium: the least and the most that may be

@@ -58,12 +58,26 @@ impl<S: Store + Chain> Driver<S> {
             self.engine.outbox_mut().set_chain_refuses(false);
             self.engine.outbox_mut().set_chain_silent(false);
         }
+        // What is packed takes less: only then it shows what is too much.
+        let spills = self.engine.outbox().spills(all || self.engine.outbox().is_over());
+        let spilled = self.spill(now, &spills);
         self.evict(now);
-        let spills = self.engine.outbox().spills(all);
-        if let Err(error) = self.spill(now, &spills) {
+        if let Err(error) = spilled {
             self.note_chain_failure(now, &error);
             // Room for the rows of the present comes from the oldest.
             self.evict(now);
+            self.engine.outbox_mut().shed_excess();
+        }
+    }
+
+    /// After an input: rows leave memory before too many are there, and a commit does
+    /// not become too large.
+    pub(super) fn keep_small(&mut self, now: Now) {
+        if self.engine.outbox().is_crowded() {
+            self.make_room(now, false);
+        }
+        if self.engine.outbox().is_commit_large() {
+            self.policy.handle_urgent(now.proc);
         }
     }
 

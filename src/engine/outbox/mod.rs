@@ -37,6 +37,7 @@ mod schedule;
 mod state;
 pub mod stored;
 
+use crate::model::limits::{OUTBOX_COMMIT_BYTES_MAX as COMMIT_BYTES_MAX, OUTBOX_SPILL_BYTES};
 use crate::model::time::{Now, ProcTime, WallTime};
 
 use self::lane::{Lane, Numbers};
@@ -122,7 +123,9 @@ pub struct Outbox {
     sending: publish::Sending,
     /// What happened since the last commit, in stored form.
     log: state::Log,
-    /// The chain takes nothing at the moment.
+    /// There is a chain: rows that memory should not hold leave it soon.
+    has_chain: bool,
+    /// It takes nothing at the moment.
     chain_refuses: bool,
     /// Bytes on the medium that may be given up for new rows.
     space_owed: u64,
@@ -164,6 +167,7 @@ impl Outbox {
             dead: DeadLetters::default(),
             sending: publish::Sending::new(&policy),
             log: state::Log::default(),
+            has_chain: false,
             chain_refuses: false,
             space_owed: 0,
             chain_silent: false,
@@ -191,7 +195,20 @@ impl Outbox {
             self.lanes[kind as usize].seal();
             self.log.seal(kind);
         }
-        while self.memory() > self.spec.memory_max && self.evict_from_memory() {}
+        // Thousands of windows may close at once, and no chain can take their rows before
+        // they all are here.
+        let bound = if self.has_chain && !self.chain_refuses { 2 } else { 1 } * self.spec.memory_max;
+        while self.memory() > bound && self.evict_from_memory() {}
+    }
+
+    /// Rows are to leave memory before more come in.
+    pub fn is_crowded(&self) -> bool {
+        !self.chain_refuses && self.memory() > (2 * OUTBOX_SPILL_BYTES).min(self.spec.memory_max / 2)
+    }
+
+    /// What waits for the next commit is so much that it should not wait.
+    pub fn is_commit_large(&self) -> bool {
+        self.log.len_bytes() > COMMIT_BYTES_MAX
     }
 
     fn next_numbers(&mut self, kind: LaneKind) -> Numbers {

@@ -13,7 +13,7 @@ use super::{LaneKind, Outbox};
 use crate::engine::encode::Envelope;
 use crate::engine::spec::UplinkPolicy;
 use crate::engine::step::{Batch, BatchId, UplinkTerms};
-use crate::model::limits::{BATCH_RECORDS_MAX, UPLINK_PAYLOAD_MIN};
+use crate::model::limits::{BATCH_RECORDS_MAX, UPLINK_TERMS_MIN};
 use crate::model::time::{Now, ProcTime, Span};
 
 /// What is to be done for the uplink.
@@ -145,6 +145,9 @@ impl Outbox {
                 return Next::Block { lane: kind, number: block.number };
             }
             let payload_max = self.policy.payload_max.min(self.sending.terms.payload_max);
+            // Nothing that has items fits into this.
+            let payload_max_of_gaps = if self.sending.suspects.bare_gaps { 0 } else { payload_max };
+            let payload_max = if part.gap().is_some() { payload_max_of_gaps } else { payload_max };
             let Some((payload, rows)) = encode(envelope, kind, part, lane.loaded.as_ref(), run, payload_max) else {
                 self.set_aside_large(now, kind, run);
                 continue;
@@ -185,7 +188,7 @@ impl Outbox {
     /// What the connection allows.
     pub fn handle_terms(&mut self, terms: UplinkTerms) {
         self.sending.terms = UplinkTerms {
-            payload_max: terms.payload_max.max(UPLINK_PAYLOAD_MIN),
+            payload_max: terms.payload_max.max(UPLINK_TERMS_MIN),
             window: terms.window.clamp(1, self.policy.window),
         };
     }

@@ -72,6 +72,10 @@ pub(super) struct Suspects {
     /// The batch on which connections were closed, and how often.
     suspect: Option<(LaneKind, u64, u32)>,
     parked: Option<Parked>,
+    /// The broker has taken something since the last record became a dead letter.
+    takes_others: bool,
+    /// Gaps go without their devices: one was refused.
+    pub bare_gaps: bool,
 }
 
 /// A record that is left out until the broker has taken another one.
@@ -94,6 +98,7 @@ impl Suspects {
     /// A new connection.
     pub(super) fn handle_up(&mut self) {
         self.taken = 0;
+        self.bare_gaps = false;
         if let Some(parked) = &mut self.parked {
             parked.on_trial = false;
         }
@@ -133,13 +138,15 @@ impl Outbox {
         let lane = &mut self.lanes[sent.kind as usize];
         lane.cursor = lane.cursor.min(sent.first);
         match why {
-            Refusal::NotNow => {
-                let doubled = Span::from_millis(self.sending.hold.as_millis().saturating_mul(2));
-                self.sending.hold = doubled.max(HOLD_MIN).min(HOLD_MAX);
-                self.sending.hold_until = Some(now.proc + self.sending.hold);
-            }
+            Refusal::NotNow => self.hold(now),
             Refusal::Poison => self.divide_or_bury(now, sent),
         }
+    }
+
+    fn hold(&mut self, now: Now) {
+        let doubled = Span::from_millis(self.sending.hold.as_millis().saturating_mul(2));
+        self.sending.hold = doubled.max(HOLD_MIN).min(HOLD_MAX);
+        self.sending.hold_until = Some(now.proc + self.sending.hold);
     }
 
     /// The broker ended the connection by itself.
@@ -189,6 +196,7 @@ impl Outbox {
     pub(super) fn clear_suspect(&mut self, kind: LaneKind, first: u64) {
         let suspects = &mut self.sending.suspects;
         suspects.strikes = 0;
+        suspects.takes_others = true;
         suspects.taken += 1;
         suspects.taken_in_row += 1;
         suspects.suspect = suspects.suspect.filter(|(lane, at, _)| (*lane, *at) != (kind, first));
@@ -205,11 +213,24 @@ impl Outbox {
         }
     }
 
+    /// A broker that refuses everything costs next to nothing: a record is a dead letter
+    /// only when another one has been taken since the last, or after the longest waits.
     fn divide_or_bury(&mut self, now: Now, sent: Sent) {
         match sent.row {
-            Some(row) => self.dead_letter(now, sent.kind, sent.first, row, GapReason::Refused),
-            // Half of a gap is no gap: it is not sent a second time.
-            None if sent.past - sent.first == 1 || self.is_gap(&sent) => self.ack(sent.kind, sent.first, sent.past),
+            Some(row) => {
+                let takes_others = core::mem::take(&mut self.sending.suspects.takes_others);
+                if takes_others || self.sending.hold >= HOLD_MAX {
+                    self.dead_letter(now, sent.kind, sent.first, row, GapReason::Refused);
+                }
+                if !takes_others {
+                    self.hold(now);
+                }
+            }
+            // It has no half, and may not vanish: without its devices it is short.
+            None if self.is_gap(&sent) => {
+                self.sending.suspects.bare_gaps = true;
+                self.hold(now);
+            }
             None => self.sending.suspects.divide(&sent),
         }
     }

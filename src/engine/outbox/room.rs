@@ -255,6 +255,23 @@ impl Outbox {
         self.log.block(spill.lane, spill.first, &block);
     }
 
+    /// There is a chain.
+    pub fn set_has_chain(&mut self) {
+        self.has_chain = true;
+    }
+
+    /// More is held than may be, and some of it is not packed yet.
+    pub fn is_over(&self) -> bool {
+        let lanes = LaneKind::ALL.into_iter();
+        let bounds = lanes.filter_map(|kind| Some((kind, self.spec.lanes[kind as usize].bytes_max?)));
+        self.bytes() > self.spec.bytes_max || bounds.into_iter().any(|(kind, bound)| self.lane_bytes(kind) > bound)
+    }
+
+    /// Gives up what memory may not hold while the chain takes nothing.
+    pub fn shed_excess(&mut self) {
+        while self.memory() > self.spec.memory_max && self.evict_from_memory() {}
+    }
+
     /// Whether the chain takes blocks at the moment. Each time that it does not, as much as
     /// its space comes back in may be given up for new rows, and no more: the space may
     /// not be ours to win.

@@ -45,6 +45,11 @@ pub(super) struct Log {
 }
 
 impl Log {
+    /// Bytes that wait for the next commit.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     fn op(&mut self, op: u8, kind: LaneKind) {
         self.len += 1;
         self.bytes.extend_from_slice(&[op, kind as u8]);

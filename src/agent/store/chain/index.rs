@@ -7,7 +7,7 @@
 //! other.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
@@ -40,6 +40,10 @@ impl Index {
     /// # Errors
     /// It cannot be opened, or nothing of it can be read.
     pub(super) fn read(path: &Path, lane: u8) -> io::Result<Index> {
+        // Opening a pipe waits for ever.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "is no file"));
+        }
         let file = File::open(path)?;
         let end = file.metadata()?.len().min(FILE_BYTES_MAX);
         let mut places = BTreeMap::new();

@@ -52,6 +52,10 @@ impl Lane {
     /// Lists the databases in `dir`, and removes what an interrupted removal left.
     /// Opens none of them.
     pub(super) fn list(dir: &Path, number: u8) -> io::Result<Lane> {
+        // A file, a pipe or a dangling link in its place holds no blocks.
+        if fs::symlink_metadata(dir).is_ok() && !dir.is_dir() {
+            fs::remove_file(dir)?;
+        }
         let mut lane = Lane::look(dir, number)?;
         lane.sweep();
         Ok(lane)
@@ -75,7 +79,7 @@ impl Lane {
                     }
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => return Err(error),
         }
         Ok(Lane { number, dir: dir.to_owned(), links, writer: None, index: None, index_behind: false, litter })
