@@ -178,6 +178,32 @@ fn a_medium_that_does_not_answer_is_asked_again_and_one_that_never_does_is_given
 }
 
 #[test]
+fn what_is_no_directory_or_no_file_in_the_place_of_a_chain_keeps_nobody_from_starting() {
+    let dir = in_memory();
+    let mut chain = open(dir.path());
+    chain.append_block(LATE, 1, b"one").unwrap();
+    chain.sync_blocks().unwrap();
+    drop(chain);
+    let file = dir.path().join("outbox/late/0000000000000001/db");
+    fs::remove_file(&file).unwrap();
+    // A socket is opened by nobody, and waits for nobody; a pipe would.
+    let _socket = std::os::unix::net::UnixListener::bind(&file).unwrap();
+    let mut block = Vec::new();
+    let mut chain = open(dir.path());
+    let answers: Vec<_> = (0..3).map(|_| chain.read_block(LATE, 1, &mut block)).collect();
+    assert!(matches!(answers[..], [Err(_), Err(_), Ok(false)]), "{answers:?}");
+    drop(chain);
+
+    fs::remove_dir_all(dir.path().join("outbox/late")).unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.path().join("outbox/late")).unwrap();
+    fs::write(dir.path().join("outbox/backlog"), "no directory").unwrap();
+    let mut chain = open(dir.path());
+    chain.append_block(LATE, 1, b"anew").unwrap();
+    chain.sync_blocks().unwrap();
+    assert!(chain.read_block(LATE, 1, &mut block).unwrap() && block == b"anew");
+}
+
+#[test]
 fn a_chain_removed_under_a_running_agent_is_begun_anew() {
     let dir = in_memory();
     let mut chain = open(dir.path());

@@ -42,7 +42,7 @@ impl Index {
     pub(super) fn read(path: &Path, lane: u8) -> io::Result<Index> {
         // Opening a pipe waits for ever.
         if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "is no file"));
+            return Err(io::Error::other("is no file"));
         }
         let file = File::open(path)?;
         let end = file.metadata()?.len().min(FILE_BYTES_MAX);

@@ -69,11 +69,6 @@ impl DiskChain {
         let (of_lane, of_number, times) = self.failing;
         let times = if (of_lane, of_number) == (lane, number) { times + 1 } else { 1 };
         self.failing = (lane, number, times);
-        // What is not there does not come back.
-        if times < FAILURES_MAX && error.kind() != io::ErrorKind::NotFound {
-            Err(StoreError::Failed(error.to_string()))
-        } else {
-            Ok(false)
-        }
+        if times < FAILURES_MAX { Err(StoreError::Failed(error.to_string())) } else { Ok(false) }
     }
 }
