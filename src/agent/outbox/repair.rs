@@ -1,6 +1,11 @@
 //! What a start does for a damaged store, and then some: every block is read, and what
 //! cannot be read becomes a gap now instead of when its turn comes.
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, lchown};
+use std::path::Path;
+
 use anyhow::{Context, bail};
 
 use crate::agent::clock::SystemClock;
@@ -54,8 +59,31 @@ pub fn repair(config: &Config, rehearse: bool) -> anyhow::Result<Repaired> {
     } else {
         let store = open_with(dir, config.storage.reserve_bytes).map_err(refused)?;
         let damage = store.damage().to_vec();
-        run(config, store, damage, false)
+        let repaired = run(config, store, damage, false);
+        // Done with `sudo`, what was made anew belongs to root, and a service that runs as
+        // somebody else could not use it.
+        give_to_owner(dir).context("giving the repaired files to the owner of the directory")?;
+        repaired
     }
+}
+
+/// Gives everything below `dir` to its owner. Nothing to do for whoever made it all.
+fn give_to_owner(dir: &Path) -> io::Result<()> {
+    let owner = fs::metadata(dir)?;
+    let mut directories = vec![dir.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            if (found.uid(), found.gid()) != (owner.uid(), owner.gid()) {
+                lchown(entry.path(), Some(owner.uid()), Some(owner.gid()))?;
+            }
+            if found.is_dir() {
+                directories.push(entry.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn refused(error: OpenError) -> anyhow::Error {
@@ -87,5 +115,25 @@ fn run<S: Store + Chain>(config: &Config, store: S, damage: Vec<String>, rehears
     match driver.storage_status().failure {
         Some(failure) => bail!("the repair is not durable: {failure}"),
         None => Ok(repaired),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_root_made_anew_belongs_to_the_owner_of_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("pages/blobs")).unwrap();
+        fs::write(dir.path().join("pages/db"), "x").unwrap();
+        if lchown(dir.path(), Some(12_345), Some(12_345)).is_err() {
+            return; // Only root may give files away; whoever else made them owns them.
+        }
+        give_to_owner(dir.path()).unwrap();
+        for path in ["pages", "pages/blobs", "pages/db"] {
+            let found = fs::metadata(dir.path().join(path)).unwrap();
+            assert_eq!((found.uid(), found.gid()), (12_345, 12_345), "{path}");
+        }
     }
 }
