@@ -34,7 +34,7 @@
 //!    bytes on three architectures)*
 //! 2. No effect before its commit: an inbound message is acknowledged only after
 //!    its consequences are durable; an outbox row goes only after its PUBACK.
-//!    *(`tests/simulation`, with the canary `AckBeforeCommit`; `tests/end_to_end`: 50 kills)*
+//!    *(`tests/simulation`, with the canary `AckBeforeCommit`; `tests/torture`: kills and power cuts)*
 //! 3. Everything in memory is bounded by [`model::limits`]; full is a value with a
 //!    stated behaviour. *(`tests/simulation`: small outboxes; `tests/engine`: devices,
 //!    windows; `tests/store`: everything at its bound has room in a snapshot; `agent::engine_thread`: a store that takes nothing)*

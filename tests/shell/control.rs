@@ -83,7 +83,7 @@ fn outbox_with_a_block() -> Outbox {
     for spill in outbox.spills(true) {
         let mut block = Vec::new();
         outbox.write_block(spill, &mut block);
-        outbox.mark_spilled(spill, &block, 1);
+        outbox.mark_spilled(spill, tidegate::engine::outbox::block_crc(&block), 1);
     }
     outbox
 }

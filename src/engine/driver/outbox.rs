@@ -11,7 +11,7 @@
 use crate::model::time::{Now, ProcTime};
 
 use super::super::chain::Chain;
-use super::super::outbox::{LaneKind, Next, Pack, Piece, Spill, stored};
+use super::super::outbox::{LaneKind, Next, Pack, Piece, Spill, block_crc, stored};
 use super::super::step::Effect;
 use super::super::store::{Store, StoreError};
 use super::{Driver, Failure};
@@ -103,16 +103,16 @@ impl<S: Store + Chain> Driver<S> {
         let mut block = core::mem::take(&mut self.chain.block);
         let mut appended = spills.iter().try_for_each(|spill| {
             self.engine.outbox().write_block(*spill, &mut block);
-            stored.push((*spill, self.store.append_block(spill.lane as u8, spill.number, &block)?));
+            let bytes = self.store.append_block(spill.lane as u8, spill.number, &block)?;
+            stored.push((*spill, block_crc(&block), bytes));
             Ok(())
         });
         // Those before the one that failed are as good as ever.
         if !stored.is_empty() {
             match self.store.sync_blocks() {
                 Ok(()) => {
-                    for (spill, bytes) in stored {
-                        self.engine.outbox().write_block(spill, &mut block);
-                        self.engine.outbox_mut().mark_spilled(spill, &block, bytes);
+                    for (spill, crc, bytes) in stored {
+                        self.engine.outbox_mut().mark_spilled(spill, crc, bytes);
                     }
                     self.policy.handle_change(now.proc);
                 }

@@ -50,7 +50,7 @@ use super::spec::{OutboxSpec, UplinkPolicy};
 pub use self::look::{GapOverview, LaneOverview, NumbersOverview, Overview, Piece, Unreadable};
 pub use self::publish::Next;
 pub use self::refused::DeadLetter;
-pub use self::room::{Eviction, Spill};
+pub use self::room::{Eviction, Spill, block_crc};
 
 /// Lanes, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

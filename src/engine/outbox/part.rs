@@ -260,7 +260,7 @@ impl Loaded {
     /// Reads a block, if its bytes are those that were written for the part.
     pub(super) fn read(part: &Part, bytes: &[u8]) -> Option<Loaded> {
         let block = part.block()?;
-        if crc32fast::hash(bytes) != block.crc {
+        if super::block_crc(bytes) != block.crc {
             return None;
         }
         let (found, rows) = read_block(bytes).ok()?;

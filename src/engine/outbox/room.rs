@@ -38,6 +38,11 @@ pub struct Spill {
     first: u64,
 }
 
+/// The checksum by which a block is known again.
+pub fn block_crc(block: &[u8]) -> u32 {
+    crc32fast::hash(block)
+}
+
 impl Outbox {
     /// What has to be given up next, if anything has.
     pub fn next_eviction(&self) -> Option<Eviction> {
@@ -246,11 +251,12 @@ impl Outbox {
     }
 
     /// The chain has it, durably, and it takes `stored` bytes there.
-    pub fn mark_spilled(&mut self, spill: Spill, block: &[u8], stored: u64) {
+    /// `crc`: of the block, as [`block_crc`] has it.
+    pub fn mark_spilled(&mut self, spill: Spill, crc: u32, stored: u64) {
         let lane = &mut self.lanes[spill.lane as usize];
         let Some(index) = lane.index_of(spill.first) else { return };
         let Some(times) = lane.parts[index].rows().map(|rows| times_of(rows.iter())) else { return };
-        let block = Block { number: spill.number, crc: crc32fast::hash(block), skip: 0, stored, times };
+        let block = Block { number: spill.number, crc, skip: 0, stored, times };
         lane.replace_by_block(index, block);
         self.log.block(spill.lane, spill.first, &block);
     }
@@ -299,7 +305,7 @@ impl Outbox {
         if number < lane.next_block {
             return false;
         }
-        let block = Block { number, crc: crc32fast::hash(bytes), skip: 0, stored, times: times_of(rows.iter()) };
+        let block = Block { number, crc: block_crc(bytes), skip: 0, stored, times: times_of(rows.iter()) };
         let (opened, made) = (found.opened.min(self.age.millis), found.made.min(self.age.millis));
         let first = lane.next;
         let part = Part { first, opened, made, body: Body::Block(block), ..found };

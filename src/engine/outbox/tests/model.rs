@@ -138,7 +138,7 @@ impl World {
         for spill in self.outbox.spills(all) {
             let mut block = Vec::new();
             self.outbox.write_block(spill, &mut block);
-            self.outbox.mark_spilled(spill, &block, block.len() as u64);
+            self.outbox.mark_spilled(spill, block_crc(&block), block.len() as u64);
             self.chain.insert((spill.lane, spill.number), block);
         }
     }
