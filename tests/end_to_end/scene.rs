@@ -187,7 +187,12 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 /// A fleet that is disordered within the bound of the configuration, closed by
 /// one more reading per device.
 pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
-    let spec = FleetSpec {
+    Fleet::new(fleet_spec(seed, devices, seconds)).collect()
+}
+
+/// What [`fleet`] is made from.
+pub(crate) fn fleet_spec(seed: u64, devices: u32, seconds: u64) -> FleetSpec {
+    FleetSpec {
         seed,
         devices,
         start: START,
@@ -198,8 +203,7 @@ pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
         silent: None,
         stragglers: None,
         closing: Some(Span::from_secs(60)),
-    };
-    Fleet::new(spec).collect()
+    }
 }
 
 /// What the cloud must end with: every window that the closing readings close,

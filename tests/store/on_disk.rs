@@ -20,7 +20,7 @@ pub(crate) fn quarantined(dir: &Path) -> usize {
     std::fs::read_dir(dir.join("quarantine")).map_or(0, Iterator::count)
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -14,7 +14,7 @@ use tidegate::model::time::Span;
 use crate::agent::{Config, ledger};
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::scale::rounds;
-use crate::scene::{START, Scene, Setting, WINDOW, assert_exact, wait_until};
+use crate::scene::{Scene, Setting, WINDOW, assert_exact, fleet_spec, wait_until};
 
 /// Beside the window that takes late readings as revisions, one that sends deltas.
 pub(crate) const STRICT: &str = r#"
@@ -44,18 +44,8 @@ pub(crate) fn config() -> Config<'static> {
 
 /// As [`crate::scene::fleet`], and one reading in 20 is 20 s late.
 pub(crate) fn fleet(seed: u64, devices: u32, seconds: u64) -> Vec<Delivery> {
-    let spec = FleetSpec {
-        seed,
-        devices,
-        start: START,
-        duration: Span::from_secs(seconds),
-        period: Span::from_millis(500),
-        disorder: Span::from_secs(2),
-        gap: None,
-        silent: None,
-        stragglers: Some(Stragglers { one_in: 20, delay: Span::from_secs(20) }),
-        closing: Some(Span::from_secs(60)),
-    };
+    let stragglers = Some(Stragglers { one_in: 20, delay: Span::from_secs(20) });
+    let spec = FleetSpec { stragglers, ..fleet_spec(seed, devices, seconds) };
     Fleet::new(spec).collect()
 }
 

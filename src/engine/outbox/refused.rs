@@ -33,6 +33,8 @@ const TAKEN: u32 = 8;
 const HOLD_MIN: Span = Span::from_secs(1);
 /// See `HOLD_MIN`.
 const HOLD_MAX: Span = Span::from_secs(60);
+/// Borders between batches that are remembered in one lane: some windows full of refused batches.
+const BORDERS_MAX: usize = 1_024;
 /// Time between two alarms about dead letters.
 const ALARM_EVERY: Span = Span::from_secs(60);
 
@@ -127,7 +129,10 @@ impl Suspects {
     }
 
     fn divide(&mut self, sent: &Sent) {
-        self.borders[sent.kind as usize].extend([sent.first, sent.first.midpoint(sent.past), sent.past]);
+        let borders = &mut self.borders[sent.kind as usize];
+        borders.extend([sent.first, sent.first.midpoint(sent.past), sent.past]);
+        // One that is forgotten costs a few more refusals.
+        borders.drain(..borders.len().saturating_sub(BORDERS_MAX));
     }
 }
 

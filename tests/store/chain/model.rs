@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use tidegate::agent::store::{ChainReader, DiskChain};
 use tidegate::engine::chain::Chain;
 
-use super::{BACKLOG, LATE, copy, in_memory, open, read};
+use super::{BACKLOG, LATE, in_memory, open, read};
+use crate::on_disk::copy;
 use crate::random::Random;
 
 const LANES: [u8; 2] = [BACKLOG, LATE];
