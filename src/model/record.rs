@@ -73,11 +73,27 @@ pub enum RejectReason {
     BadGroup,
     /// The stream has as many groups as it may have devices.
     TooManyGroups,
+    /// Not in the configured format, or cut short. JSON has a reason of its own.
+    NotInFormat,
+    /// A checksum in the payload does not fit its bytes.
+    BadChecksum,
+    /// Sparkplug: a metric by an alias that no birth has named. A rebirth is asked for.
+    UnknownAlias,
+    /// The payload says that there is no value: `nan`, `unavailable`, null.
+    MissingValue,
+    /// No value is in its configured range.
+    OutOfRange,
+    /// The stream's `allow` and `deny` keep the device out.
+    DeviceDenied,
+    /// The filter, or every computed value, could not be calculated.
+    Expression,
+    /// On an availability topic, and neither of its words.
+    BadAvailability,
 }
 
 impl RejectReason {
     /// Every reason, for tables and documentation.
-    pub const ALL: [RejectReason; 15] = [
+    pub const ALL: [RejectReason; 23] = [
         RejectReason::Empty,
         RejectReason::TooLarge,
         RejectReason::NotJson,
@@ -93,6 +109,14 @@ impl RejectReason {
         RejectReason::TooManyDevices,
         RejectReason::BadGroup,
         RejectReason::TooManyGroups,
+        RejectReason::NotInFormat,
+        RejectReason::BadChecksum,
+        RejectReason::UnknownAlias,
+        RejectReason::MissingValue,
+        RejectReason::OutOfRange,
+        RejectReason::DeviceDenied,
+        RejectReason::Expression,
+        RejectReason::BadAvailability,
     ];
 
     /// The word used in outputs.
@@ -113,6 +137,14 @@ impl RejectReason {
             RejectReason::TooManyDevices => "too_many_devices",
             RejectReason::BadGroup => "bad_group",
             RejectReason::TooManyGroups => "too_many_groups",
+            RejectReason::NotInFormat => "not_in_format",
+            RejectReason::BadChecksum => "bad_checksum",
+            RejectReason::UnknownAlias => "unknown_alias",
+            RejectReason::MissingValue => "missing_value",
+            RejectReason::OutOfRange => "out_of_range",
+            RejectReason::DeviceDenied => "device_denied",
+            RejectReason::Expression => "expression",
+            RejectReason::BadAvailability => "bad_availability",
         }
     }
 }

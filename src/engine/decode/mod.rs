@@ -9,6 +9,7 @@ mod json;
 pub mod pointer;
 mod scan;
 pub mod time;
+pub mod visit;
 
 use crate::model::ids::{FieldIx, StateIx};
 use crate::model::record::RejectReason;

@@ -241,7 +241,15 @@ pub fn hint(reason: RejectReason, format: TimeFormat, raw: &str) -> Option<&'sta
         | RejectReason::NotFinite
         | RejectReason::TooManyDevices
         | RejectReason::BadGroup
-        | RejectReason::TooManyGroups => None,
+        | RejectReason::TooManyGroups
+        | RejectReason::NotInFormat
+        | RejectReason::BadChecksum
+        | RejectReason::UnknownAlias
+        | RejectReason::MissingValue
+        | RejectReason::OutOfRange
+        | RejectReason::DeviceDenied
+        | RejectReason::Expression
+        | RejectReason::BadAvailability => None,
     }
 }
 

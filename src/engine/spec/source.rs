@@ -47,6 +47,31 @@ pub enum TimeFormat {
     Rfc3339,
 }
 
+/// The unit of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Seconds since 1970.
+    Seconds,
+    /// Milliseconds since 1970.
+    Millis,
+    /// Microseconds since 1970.
+    Micros,
+    /// Nanoseconds since 1970.
+    Nanos,
+}
+
+impl TimeUnit {
+    /// The word used in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TimeUnit::Seconds => "s",
+            TimeUnit::Millis => "ms",
+            TimeUnit::Micros => "us",
+            TimeUnit::Nanos => "ns",
+        }
+    }
+}
+
 /// What to do without a usable time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeFallback {
