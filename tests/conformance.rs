@@ -24,14 +24,15 @@ use tidegate::engine::memory_store::MemorySlots;
 use tidegate::engine::outbox::row::{LateRow, PaneKind, PaneRow, PaneValues, RawValues, Row};
 use tidegate::engine::ring::{Packing, Ring};
 use tidegate::engine::spec::{
-    AllIdle, FieldsSpec, FormatSpec, OutboxSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec, WindowKind,
-    WindowSpec,
+    AllIdle, FieldSpec, FieldsSpec, MappingSpec, OutboxSpec, PipelineSpec, Resume, Scope, StreamSpec, WatermarkSpec,
+    WindowKind, WindowSpec,
 };
 use tidegate::engine::step::Event;
 use tidegate::model::ids::Name;
 use tidegate::model::record::Record;
+use tidegate::model::template::Template;
 use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 
 type Fields = serde_json::Map<String, Value>;
 
@@ -160,14 +161,17 @@ fn pipeline(config: &Value, all_idle: AllIdle) -> Result<PipelineSpec, Verdict> 
     };
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("corpus/{device}").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let device = Template::parse("{device}", &topic).unwrap();
     let window = WindowSpec {
         lateness: span(&config["allowed_lateness_ms"]),
         aggregates: Aggregates::of(&[Kind::Count, Kind::Sum, Kind::Min, Kind::Max]),
         ..WindowSpec::new(name("w"), kind)
     };
     let stream = StreamSpec {
-        format: FormatSpec::Json(FieldsSpec::Named(vec![(name("value"), "/value".to_owned())])),
+        mapping: MappingSpec {
+            fields: FieldsSpec::Named(vec![FieldSpec::number(name("value"), "/value")]),
+            ..MappingSpec::default()
+        },
         watermark: WatermarkSpec {
             idle_timeout: config["idle_timeout_ms"].as_u64().map(Span::from_millis),
             scope,

@@ -17,8 +17,9 @@ use tidegate::engine::spec::{OutboxSpec, PipelineSpec, Records, StreamSpec, Upli
 use tidegate::engine::step::{Batch, DeliveryTag, Effect, Event, Message, Refusal};
 use tidegate::engine::store::{Store, StoreError};
 use tidegate::model::ids::Name;
+use tidegate::model::template::Template;
 use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 
 const START_MS: i64 = 1_790_000_000_000;
 
@@ -28,7 +29,7 @@ type MemoryStore = Ring<MemorySlots>;
 fn pipeline(outbox: OutboxSpec, uplink: UplinkPolicy) -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("s/{device}").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let device = Template::parse("{device}", &topic).unwrap();
     let stream = StreamSpec { records: Records::Arrival, ..StreamSpec::new(name("s"), topic, device) };
     PipelineSpec { outbox, uplink, ..PipelineSpec::new(name("gw"), vec![stream]) }
 }

@@ -37,6 +37,7 @@ use tracing::{error, info, warn};
 
 use crate::config::boot::{BrokerSpec, Config};
 use crate::engine::driver::Driver;
+use crate::engine::spec::StreamSpec;
 use crate::engine::step::Clock;
 use crate::model::ids::push_escaped;
 use crate::model::time::Span;
@@ -192,8 +193,7 @@ fn serve_control(path: &Path, inbox: &InboxSender, viewer: Viewer) -> Option<tok
 }
 
 fn ingest_spec(config: &Config) -> IngestSpec {
-    let mut filters: Vec<String> =
-        config.pipeline.streams.iter().map(|stream| stream.topic.filter().to_owned()).collect();
+    let mut filters: Vec<String> = config.pipeline.streams.iter().flat_map(StreamSpec::filters).collect();
     filters.sort();
     filters.dedup();
     IngestSpec { broker: config.devices.clone(), filters, retry_max: WAIT_MAX }

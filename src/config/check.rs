@@ -10,19 +10,24 @@
 //! file exists, whether a broker answers) is not checked here.
 
 mod aggregates;
+mod availability;
 mod broker;
 mod budget;
 mod dedup;
 mod fields;
+mod format;
 mod join;
 pub mod keys;
 mod local;
+mod mapping;
 mod outbox;
 mod records;
+mod rules;
 mod scalar;
 mod stream;
 mod table;
 mod time;
+mod topics;
 mod watermark;
 mod window;
 

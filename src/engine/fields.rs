@@ -20,10 +20,10 @@ impl FieldTable {
     pub fn new(spec: &FieldsSpec) -> FieldTable {
         match spec {
             FieldsSpec::Named(fields) => FieldTable {
-                names: fields.iter().map(|(name, _)| name.clone()).collect(),
+                names: fields.iter().map(|field| field.name.clone()).collect(),
                 states: StateTable::default(),
             },
-            FieldsSpec::All => FieldTable::default(),
+            FieldsSpec::All { .. } => FieldTable::default(),
         }
     }
 

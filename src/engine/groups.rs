@@ -7,6 +7,7 @@
 
 use crate::model::ids::DeviceId;
 use crate::model::record::RejectReason;
+use crate::model::template::Template;
 use crate::model::time::EventTime;
 
 use super::devices::SlotKind;
@@ -20,6 +21,11 @@ use super::watermark::Watermark;
 /// Whether the stream needs a label of each record.
 pub(super) fn are_used(spec: &StreamSpec) -> bool {
     matches!(spec.watermark.scope, Scope::Group(_)) || spec.windows.iter().any(|window| window.key == KeySpec::Group)
+}
+
+/// Something of a stream asks for labels.
+pub(super) fn use_labels(spec: &StreamSpec) -> bool {
+    are_used(spec) && spec.topics.iter().any(|topic| topic.group.as_ref().is_some_and(Template::has_labels))
 }
 
 impl Stream {

@@ -59,7 +59,8 @@ impl Stream {
         self.set_availability(out, live, &slots, online);
     }
 
-    fn set_availability(&mut self, out: &mut Emit<'_>, live: LiveTime, slots: &[u32], online: bool) {
+    /// The same for those in `slots`.
+    pub(super) fn set_availability(&mut self, out: &mut Emit<'_>, live: LiveTime, slots: &[u32], online: bool) {
         if online {
             for slot in slots {
                 self.hear(live, *slot);

@@ -1,6 +1,6 @@
 //! The books: every record ends in exactly one place.
 //!
-//! Per stream: `received = rejected + duplicate + future + ignored + accepted`.
+//! Per stream: `received = rejected + duplicate + future + ignored + filtered + accepted`.
 //! Per window of the stream: `accepted = open + on_time + late_update +
 //! side_output + backfilled + dropped + no_window`. Of the readings that are passed on:
 //! `accepted = open + on_time + early + side_output`. The unit is the record; a message that cannot be
@@ -23,9 +23,13 @@ pub struct StreamLedger {
     pub future: u64,
     /// Retained messages that are state, not events.
     pub ignored: u64,
+    /// Passed over by the stream's `filter`.
+    pub filtered: u64,
     /// Taken into the windows.
     pub accepted: u64,
 
+    /// Outside the balance: messages that said who is there.
+    pub availability: u64,
     /// Outside the balance: messages recognised as delivered before.
     pub redelivered: u64,
     /// Outside the balance: records that came at `QoS` 0, without any promise.
@@ -119,7 +123,8 @@ impl StreamLedger {
 
     /// True when every record that arrived is in exactly one place.
     pub fn balances(&self) -> bool {
-        self.received == self.rejected_total() + self.duplicate + self.future + self.ignored + self.accepted
+        self.received
+            == self.rejected_total() + self.duplicate + self.future + self.ignored + self.filtered + self.accepted
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -142,6 +147,8 @@ impl StreamLedger {
             self.idled,
             self.expired,
             self.tombstones_evicted,
+            self.filtered,
+            self.availability,
         ] {
             put_u64(out, count);
         }
@@ -169,6 +176,8 @@ impl StreamLedger {
         ledger.idled = reader.u64()?;
         ledger.expired = reader.u64()?;
         ledger.tombstones_evicted = reader.u64()?;
+        ledger.filtered = reader.u64()?;
+        ledger.availability = reader.u64()?;
         Ok(ledger)
     }
 }

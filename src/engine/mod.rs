@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `decode` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` |
+//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -23,6 +23,7 @@ mod add;
 mod additions;
 mod advance;
 pub mod aggregate;
+mod availability;
 mod backfill;
 pub mod chain;
 mod checkpoint;
@@ -39,6 +40,7 @@ pub mod fields;
 mod fire;
 mod groups;
 mod idle;
+mod intake;
 pub mod join;
 pub mod ledger;
 pub mod memory_store;
@@ -71,19 +73,16 @@ pub mod window;
 pub mod wire;
 
 use crate::model::ids::{DeviceId, FieldIx, StateIx};
-use crate::model::limits::PAYLOAD_BYTES_MAX;
-use crate::model::record::{Record, RejectReason, TimeSource};
+use crate::model::record::Record;
 use crate::model::time::{EventTime, Now};
-use crate::model::topic::DeviceTemplate;
 
-use self::decode::batch::DecodedBatch;
-use self::decode::{DecodedTime, Decoder};
+use self::decode::Decoder;
 use self::emit::Emit;
 use self::join::{Joins, Taps};
 use self::outbox::Outbox;
-use self::redelivery::{Redelivery, fingerprint};
+use self::redelivery::Redelivery;
 use self::spec::PipelineSpec;
-use self::step::{Availability, DeliveryTag, Event, Message};
+use self::step::{DeliveryTag, Event};
 use self::stream::Stream;
 use self::timers::{Clocks, IdleClock};
 
@@ -93,7 +92,7 @@ use self::timers::{Clocks, IdleClock};
 pub struct Engine {
     spec: PipelineSpec,
     streams: Vec<Stream>,
-    decoders: Vec<Box<dyn Decoder + Send>>,
+    decoders: Vec<Decoder>,
     joins: Joins,
     taps: Taps,
     outbox: Outbox,
@@ -108,7 +107,6 @@ pub struct Engine {
     uplink_up: bool,
     resumed: bool,
     partial_before: Option<EventTime>,
-    decoded: DecodedBatch,
     open_cost: usize,
     device_cost: usize,
     /// Messages whose consequences are not durable yet.
@@ -153,7 +151,7 @@ impl Engine {
             joins: Joins::new(&spec.joins, &streams).expect("config has looked for the streams and windows of joins"),
             taps: Taps::default(),
             streams,
-            decoders: spec.streams.iter().map(decode::decoder).collect(),
+            decoders: spec.streams.iter().map(Decoder::new).collect(),
             outbox: Outbox::new(spec.outbox, spec.uplink),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
@@ -163,7 +161,6 @@ impl Engine {
             uplink_up: false,
             resumed: false,
             partial_before: None,
-            decoded: DecodedBatch::default(),
             open_cost: 0,
             device_cost: 0,
             acks: Vec::new(),
@@ -208,109 +205,6 @@ impl Engine {
         self.resumed = resumed;
         if !resumed {
             self.redelivery.forget_all();
-        }
-    }
-
-    fn handle_availability(&mut self, now: Now, signal: Availability<'_>) {
-        let live = self.idle_clock.read(now.proc);
-        let mut known = signal.device.is_none();
-        for index in 0..self.streams.len() {
-            if signal.stream.is_some_and(|stream| stream != index) {
-                continue;
-            }
-            let (stream, mut out, _) = self.parts(index, now);
-            match signal.device {
-                Some(device) => known |= stream.handle_availability(&mut out, live, device, signal.online),
-                None => stream.handle_availability_of_all(&mut out, live, signal.online),
-            }
-            self.settle_joins(now, index);
-        }
-        self.unknown_devices += u64::from(!known);
-    }
-
-    fn handle_message(&mut self, now: Now, message: Message<'_>) {
-        let found = self.streams.iter().enumerate().find_map(|(index, stream)| {
-            let captures = stream.spec.topic.match_topic(message.topic)?;
-            let id = |template: &DeviceTemplate| {
-                let mut buffer = heapless::String::new();
-                // Copied out of the borrow: at most 128 bytes.
-                template.resolve(&captures, &mut buffer).and_then(DeviceId::new)
-            };
-            let group = stream.spec.group.as_ref().filter(|_| stream.has_groups).and_then(id);
-            Some((index, id(&stream.spec.device), group))
-        });
-        let Some((index, device, group)) = found else {
-            // A subscription of before that the broker still holds. Nobody wants it.
-            self.unmatched += 1;
-            self.acks.extend(message.tag);
-            return;
-        };
-        if self.is_redelivery(index, message) {
-            return;
-        }
-        self.decode(now, index, message, device.as_ref(), group.as_ref());
-    }
-
-    /// Notes what has to be acknowledged. True when the message was taken in before.
-    fn is_redelivery(&mut self, index: usize, message: Message<'_>) -> bool {
-        let stream = &mut self.streams[index];
-        stream.changes.ledger = true;
-        let Some(tag) = message.tag else {
-            stream.ledger.unprotected += 1;
-            return false;
-        };
-        self.acks.push(tag);
-        let print = fingerprint(message.topic, message.payload);
-        let known = self.resumed && message.dup && self.redelivery.is_known(tag.packet, print);
-        if known && self.canary != Some(Canary::CountRedeliveries) {
-            stream.ledger.redelivered += 1;
-            return true;
-        }
-        self.redelivery.remember(tag.packet, print);
-        false
-    }
-
-    fn decode(
-        &mut self,
-        now: Now,
-        index: usize,
-        message: Message<'_>,
-        device: Option<&DeviceId>,
-        group: Option<&DeviceId>,
-    ) {
-        let stream = &mut self.streams[index];
-        let Some(device) = device else { return stream.reject(RejectReason::BadDevice) };
-        if message.payload.len() > PAYLOAD_BYTES_MAX {
-            return stream.reject(RejectReason::TooLarge);
-        }
-        let decoded = &mut self.decoded;
-        decoded.clear();
-        self.decoders[index].decode(message.payload, &mut stream.fields, &mut |result| decoded.push(result));
-        let live = self.idle_clock.read(now.proc);
-        for place in 0..self.decoded.records.len() {
-            let entry = self.decoded.records[place];
-            let (stream, mut out, decoded) = self.parts(index, now);
-            let (at, source) = match entry.time {
-                Err(reason) => {
-                    stream.reject(reason);
-                    continue;
-                }
-                Ok(DecodedTime::Receive) => (now.wall.as_event_time(), TimeSource::Receive),
-                Ok(DecodedTime::Event(at)) => (at, TimeSource::Device),
-            };
-            if message.retain && stream.is_stale_state(device.as_str(), at, source) {
-                stream.ignore();
-                continue;
-            }
-            let group = group.map_or("", DeviceId::as_str);
-            let (values, states) = (decoded.values(entry), decoded.states(entry));
-            let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
-            let accepted = stream.ledger.accepted;
-            stream.accept(&mut out, live, &record);
-            if stream.ledger.accepted > accepted {
-                stream.ledger.fields_left_out += u64::from(entry.left_out);
-            }
-            self.settle_joins(now, index);
         }
     }
 
@@ -371,8 +265,8 @@ impl Engine {
         self.canary
     }
 
-    /// One stream, where its rows go, and what was decoded.
-    fn parts(&mut self, index: usize, now: Now) -> (&mut Stream, Emit<'_>, &DecodedBatch) {
+    /// One stream, where its rows go, and what reads its payloads.
+    fn parts(&mut self, index: usize, now: Now) -> (&mut Stream, Emit<'_>, &Decoder) {
         let out = Emit {
             now,
             outbox: &mut self.outbox,
@@ -383,6 +277,6 @@ impl Engine {
             taps: self.joins.tap(index, &mut self.taps),
             canary: self.canary,
         };
-        (&mut self.streams[index], out, &self.decoded)
+        (&mut self.streams[index], out, &self.decoders[index])
     }
 }

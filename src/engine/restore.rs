@@ -117,7 +117,7 @@ impl Engine {
             .zip(&spec.streams)
             .map(|(stream, wanted)| stream.unwrap_or_else(|| Stream::new(wanted.clone())))
             .collect();
-        self.decoders = spec.streams.iter().map(super::decode::decoder).collect();
+        self.decoders = spec.streams.iter().map(super::decode::Decoder::new).collect();
         self.follows_clock = spec.follows_clock();
         self.spec = spec;
         self.outbox.set_now(now);
@@ -308,6 +308,7 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     old.windows = books;
     old.calendars = calendars_of(&wanted);
     old.has_groups = groups::are_used(&wanted);
+    old.has_labels = groups::use_labels(&wanted);
     old.spec = wanted;
     old
 }

@@ -83,6 +83,10 @@ pub struct LedgerStatus {
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub ignored: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
+    pub filtered: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub availability: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
     pub redelivered: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub unprotected: u64,
@@ -328,6 +332,8 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         duplicate: ledger.duplicate,
         future: ledger.future,
         ignored: ledger.ignored,
+        filtered: ledger.filtered,
+        availability: ledger.availability,
         redelivered: ledger.redelivered,
         unprotected: ledger.unprotected,
         fields_left_out: ledger.fields_left_out,

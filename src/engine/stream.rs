@@ -24,7 +24,7 @@ use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::ordered::Ordered;
 use super::outbox::row::LateReason;
 use super::scope::Common;
-use super::spec::{FormatSpec, KeySpec, Scope, Strategy, StreamSpec};
+use super::spec::{KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
 use super::tombstones::Tombstones;
 use super::watermark::Watermark;
@@ -50,6 +50,8 @@ pub(super) struct Stream {
     pub(super) marker: Option<FieldIx>,
     /// Each device is in a group, by its label.
     pub(super) has_groups: bool,
+    /// Something asks for labels.
+    pub(super) has_labels: bool,
     pub(super) timers: IdleTimers,
     /// The same for `state_ttl`.
     pub(super) expiry: IdleTimers,
@@ -76,8 +78,7 @@ pub(super) struct Stream {
 
 /// The fields that have a place from the start, and the one that is the mark.
 pub(super) fn fields_of(spec: &StreamSpec) -> (FieldTable, Option<FieldIx>) {
-    let FormatSpec::Json(fields) = &spec.format;
-    let mut fields = FieldTable::new(fields);
+    let mut fields = FieldTable::new(&spec.mapping.fields);
     let marker = match &spec.watermark.strategy {
         Strategy::Punctuated { field } => fields.intern(field.as_str()),
         Strategy::Bounded { .. } | Strategy::Adaptive { .. } | Strategy::Processing { .. } => None,
@@ -115,6 +116,7 @@ impl Stream {
             shared: Watermark::default(),
             common: Common::default(),
             has_groups: groups::are_used(&spec),
+            has_labels: groups::use_labels(&spec),
             timers: IdleTimers::default(),
             expiry: IdleTimers::default(),
             tombstones: Tombstones::default(),

@@ -263,13 +263,14 @@ impl StreamSpec {
 mod tests {
     use super::*;
     use crate::model::ids::Name;
-    use crate::model::topic::{DeviceTemplate, TopicPattern};
+    use crate::model::template::Template;
+    use crate::model::topic::TopicPattern;
 
     #[test]
     fn the_number_of_tombstones_follows_the_devices_up_to_a_limit() {
         let name = Name::new("s").expect("valid");
         let topic = TopicPattern::parse("d/{device}").expect("valid");
-        let device = DeviceTemplate::parse("{device}", &topic).expect("valid");
+        let device = Template::parse("{device}", &topic).expect("valid");
         let mut spec = StreamSpec::new(name, topic, device);
         spec.devices_max = 7;
         assert_eq!(spec.tombstones_max(), 28);

@@ -14,6 +14,20 @@ pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 pub const PAYLOAD_DEPTH_MAX: usize = 128;
 /// Fields of one stream. Further ones in a payload are counted and left out.
 pub const FIELDS_MAX: usize = 64;
+/// Texts of a payload that the templates of one stream take: device, labels, group.
+pub const TEXTS_MAX: usize = 16;
+/// Topics of one stream, and of those that it ignores, and that say who is there.
+pub const TOPICS_MAX: usize = 32;
+/// Labels of one stream.
+pub const LABELS_MAX: usize = 8;
+/// Entries of one table that turns texts into labels.
+pub const LABEL_MAP_MAX: usize = 10_000;
+/// Places of a payload at which records of their own begin.
+pub const RECORD_PATTERNS_MAX: usize = 8;
+/// Places of a payload that may hold the value of one field: aliases.
+pub const ALIASES_MAX: usize = 8;
+/// The same for its time.
+pub const TIME_CANDIDATES_MAX: usize = 8;
 /// Distinct states (texts of fields of type `state`) of one stream. Modes and alarms of
 /// devices are a handful of words; a field with more is text that is not a state. Further
 /// ones are counted and left out.

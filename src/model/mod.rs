@@ -7,5 +7,6 @@ pub mod ids;
 pub mod limits;
 pub mod record;
 pub mod rng;
+pub mod template;
 pub mod time;
 pub mod topic;

@@ -7,13 +7,11 @@
 //! devices/{device}/climate      one level, captured
 //! site/{site}/+/{device}        several levels; `+` matches without a name
 //! home/{device...}              one or more levels to the end
+//! home/{device...}/state        the same, with fixed levels after them
 //! boiler/state                  none: the device is then a fixed name
 //! ```
 
 use core::fmt;
-
-use super::ids::DeviceId;
-use super::limits::DEVICE_ID_BYTES;
 
 /// Captures of one pattern.
 const CAPTURES_MAX: usize = 8;
@@ -37,19 +35,6 @@ enum Level {
 /// What the named wildcards matched, in the order of the pattern.
 pub type Captures<'t> = heapless::Vec<&'t str, CAPTURES_MAX>;
 
-/// How a device id is made from the captures: `{device}`, `{site}-{unit}`, or
-/// a fixed text without braces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceTemplate {
-    parts: Vec<Part>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Literal(String),
-    Capture(usize),
-}
-
 /// What is wrong with a pattern or template; one sentence for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -69,24 +54,26 @@ impl TopicPattern {
             return Err(TopicError("a shared subscription gives this agent a part of the messages only".into()));
         }
         let mut parsed = TopicPattern { levels: Vec::new(), names: Vec::new(), filter: String::new() };
-        let count = pattern.split('/').count();
         for (index, text) in pattern.split('/').enumerate() {
-            let level = parsed.level(text, index + 1 == count)?;
-            if index > 0 {
-                parsed.filter.push('/');
-            }
-            match &level {
-                Level::Literal(literal) => parsed.filter.push_str(literal),
-                Level::Any | Level::Capture => parsed.filter.push('+'),
-                // `+/#`: at least one level, unlike `#` alone, which matches its parent too.
-                Level::Rest => parsed.filter.push_str("+/#"),
+            let level = parsed.level(text)?;
+            // MQTT has nothing after `#`: the filter of levels behind several is wider.
+            if !parsed.levels.contains(&Level::Rest) {
+                if index > 0 {
+                    parsed.filter.push('/');
+                }
+                match &level {
+                    Level::Literal(literal) => parsed.filter.push_str(literal),
+                    Level::Any | Level::Capture => parsed.filter.push('+'),
+                    // `+/#`: at least one level, unlike `#` alone, which matches its parent too.
+                    Level::Rest => parsed.filter.push_str("+/#"),
+                }
             }
             parsed.levels.push(level);
         }
         Ok(parsed)
     }
 
-    fn level(&mut self, text: &str, last: bool) -> Result<Level, TopicError> {
+    fn level(&mut self, text: &str) -> Result<Level, TopicError> {
         if text == "+" {
             return Ok(Level::Any);
         }
@@ -111,15 +98,15 @@ impl TopicPattern {
         if self.names.len() == CAPTURES_MAX {
             return Err(TopicError(format!("more than {CAPTURES_MAX} captures")));
         }
-        if rest && !last {
-            return Err(TopicError(format!("level \"{text}\": `...` is allowed in the last level only")));
+        if rest && self.levels.contains(&Level::Rest) {
+            return Err(TopicError(format!("level \"{text}\": `...` is allowed once")));
         }
         self.names.push(name.to_owned());
         Ok(if rest { Level::Rest } else { Level::Capture })
     }
 
-    /// The MQTT filter to subscribe to: exactly the topics that
-    /// [`TopicPattern::match_topic`] accepts, but for `$`-topics.
+    /// The MQTT filter to subscribe to: exactly the topics that [`TopicPattern::match_topic`]
+    /// accepts, but for `$`-topics, and for levels behind `{name...}`, which MQTT cannot ask for.
     pub fn filter(&self) -> &str {
         &self.filter
     }
@@ -147,11 +134,13 @@ impl TopicPattern {
     pub fn match_topic<'t>(&self, topic: &'t str) -> Option<Captures<'t>> {
         let mut captures = Captures::new();
         let mut rest = Some(topic);
-        for level in &self.levels {
+        for (index, level) in self.levels.iter().enumerate() {
             let remaining = rest?;
             if matches!(level, Level::Rest) {
-                captures.push(remaining).ok()?;
-                return Some(captures);
+                let (several, tail) = without_last(remaining, self.levels.len() - index - 1)?;
+                captures.push(several).ok()?;
+                rest = tail;
+                continue;
             }
             let (head, tail) = match remaining.split_once('/') {
                 Some((head, tail)) => (head, Some(tail)),
@@ -169,70 +158,19 @@ impl TopicPattern {
     }
 }
 
-impl DeviceTemplate {
-    /// Parses a template against the captures of `pattern`.
-    ///
-    /// # Errors
-    /// An unknown capture, an unclosed brace, or nothing at all.
-    pub fn parse(template: &str, pattern: &TopicPattern) -> Result<DeviceTemplate, TopicError> {
-        let mut parts = Vec::new();
-        let mut rest = template;
-        while let Some(open) = rest.find('{') {
-            if open > 0 {
-                parts.push(Part::Literal(rest[..open].to_owned()));
-            }
-            let Some(close) = rest[open..].find('}') else {
-                return Err(TopicError(format!("\"{template}\": `{{` without `}}`")));
-            };
-            let name = &rest[open + 1..open + close];
-            let Some(index) = pattern.names.iter().position(|known| known == name) else {
-                return Err(TopicError(format!(
-                    "\"{template}\": the topic captures no `{name}` (it has: {})",
-                    if pattern.names.is_empty() { "none".to_owned() } else { pattern.names.join(", ") }
-                )));
-            };
-            parts.push(Part::Capture(index));
-            rest = &rest[open + close + 1..];
-        }
-        if !rest.is_empty() {
-            parts.push(Part::Literal(rest.to_owned()));
-        }
-        if parts.is_empty() {
-            return Err(TopicError("a device id is not empty".into()));
-        }
-        if let [Part::Literal(fixed)] = parts.as_slice()
-            && DeviceId::new(fixed).is_none()
-        {
-            return Err(TopicError(format!("\"{template}\" is no device id: 1 to {DEVICE_ID_BYTES} printable bytes")));
-        }
-        Ok(DeviceTemplate { parts })
+/// Splits the last `levels` off; something has to remain.
+fn without_last(topic: &str, levels: usize) -> Option<(&str, Option<&str>)> {
+    let mut split = topic.len();
+    for _ in 0..levels {
+        split = topic[..split].rfind('/')?;
     }
+    Some((&topic[..split], topic.get(split + 1..)))
+}
 
-    /// The device id; borrowed where one part is all of it, else written into
-    /// `buffer`. `None` when it is empty, too long or not printable.
-    pub fn resolve<'a>(
-        &'a self,
-        captures: &Captures<'a>,
-        buffer: &'a mut heapless::String<DEVICE_ID_BYTES>,
-    ) -> Option<&'a str> {
-        let text = match self.parts.as_slice() {
-            [Part::Literal(fixed)] => fixed.as_str(),
-            [Part::Capture(index)] => captures.get(*index)?,
-            parts => {
-                buffer.clear();
-                for part in parts {
-                    buffer
-                        .push_str(match part {
-                            Part::Literal(literal) => literal,
-                            Part::Capture(index) => captures.get(*index)?,
-                        })
-                        .ok()?;
-                }
-                buffer
-            }
-        };
-        let printable = !text.bytes().any(|byte| byte < 0x20 || byte == 0x7f);
-        (printable && !text.is_empty() && text.len() <= DEVICE_ID_BYTES).then_some(text)
+impl TopicError {
+    /// One sentence for a person.
+    pub(super) fn new(sentence: String) -> TopicError {
+        TopicError(sentence)
     }
 }
 
@@ -245,13 +183,13 @@ impl fmt::Display for TopicPattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::template::{Source, Template};
 
     fn device(pattern: &str, template: &str, topic: &str) -> Option<String> {
         let pattern = TopicPattern::parse(pattern).expect("a valid pattern");
-        let template = DeviceTemplate::parse(template, &pattern).expect("a valid template");
-        let mut buffer = heapless::String::new();
+        let template = Template::parse(template, &pattern).expect("a valid template");
         let captures = pattern.match_topic(topic)?;
-        template.resolve(&captures, &mut buffer).map(str::to_owned)
+        template.id(Source::topic(&captures)).map(|id| id.as_str().to_owned())
     }
 
     #[test]
@@ -279,6 +217,11 @@ mod tests {
             ("home/{device...}", "{device}", "home/attic/lamp", Some("attic/lamp")),
             ("home/{device...}", "{device}", "home/lamp", Some("lamp")),
             ("home/{device...}", "{device}", "home", None),
+            ("home/{device...}/state", "{device}", "home/attic/lamp/state", Some("attic/lamp")),
+            ("home/{device...}/state", "{device}", "home/lamp/state", Some("lamp")),
+            ("home/{device...}/state", "{device}", "home/state", None),
+            ("home/{device...}/state", "{device}", "home/lamp/set", None),
+            ("home/{device...}/{part}/+", "{device}.{part}", "home/a/b/c/d", Some("a/b.c")),
             ("boiler/state", "boiler", "boiler/state", Some("boiler")),
             ("devices/{device}/t", "{device}", "devices//t", None),
         ];
@@ -293,6 +236,7 @@ mod tests {
         assert_eq!(filter("devices/{device}/t"), "devices/+/t");
         assert_eq!(filter("home/{device...}"), "home/+/#");
         assert_eq!(filter("a/+/b"), "a/+/b");
+        assert_eq!(filter("home/{device...}/state"), "home/+/#");
     }
 
     #[test]
@@ -300,7 +244,7 @@ mod tests {
         for (pattern, part) in [
             ("a/#", "whole level"),
             ("a/{x}/{x}", "twice"),
-            ("a/{x...}/b", "last level"),
+            ("a/{x...}/b/{y...}", "once"),
             ("a/{}/b", "letters"),
             ("a/b{x}", "whole level"),
             ("$share/g/a/{x}", "shared subscription"),
@@ -309,7 +253,5 @@ mod tests {
             let error = TopicPattern::parse(pattern).expect_err(pattern).to_string();
             assert!(error.contains(part), "{pattern}: {error}");
         }
-        let pattern = TopicPattern::parse("a/{x}").expect("valid");
-        assert!(DeviceTemplate::parse("{y}", &pattern).expect_err("unknown").to_string().contains("it has: x"));
     }
 }

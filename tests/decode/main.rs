@@ -4,16 +4,20 @@
 
 mod random;
 mod times;
+mod written;
 
 use serde_json::Value;
-use tidegate::engine::decode::{DecodedTime, decoder};
+use tidegate::engine::decode::{DecodedTime, Decoder, Telling};
 use tidegate::engine::fields::FieldTable;
-use tidegate::engine::spec::{FieldsSpec, FormatSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
+use tidegate::engine::spec::{
+    FieldSpec, FieldsSpec, MappingSpec, StreamSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit,
+};
 use tidegate::model::ids::Name;
 use tidegate::model::limits::{FIELDS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 use tidegate::model::record::RejectReason::{self, *};
+use tidegate::model::template::Template;
 use tidegate::model::time::EventTime;
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 
 // --- one helper for everything ---------------------------------------------
 
@@ -22,17 +26,16 @@ type Plain = (Option<i64>, Vec<(String, f64)>, u32);
 
 fn stream(fields: FieldsSpec, time: TimeSpec) -> StreamSpec {
     let topic = TopicPattern::parse("devices/{device}/t").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let device = Template::parse("{device}", &topic).unwrap();
     StreamSpec {
-        format: FormatSpec::Json(fields),
-        time,
+        mapping: MappingSpec { fields, time, ..MappingSpec::default() },
         min_time: Some(EventTime::from_millis(946_684_800_000)),
         ..StreamSpec::new(Name::new("s").unwrap(), topic, device)
     }
 }
 
 fn field_time(format: TimeFormat, missing: TimeFallback, bad: TimeFallback) -> TimeSpec {
-    TimeSpec::Field { pointer: "/ts".into(), format, missing, bad }
+    TimeSpec::Fields { candidates: vec![TimeCandidate { pointer: "/ts".into(), format }], missing, bad }
 }
 
 fn strict(format: TimeFormat) -> TimeSpec {
@@ -40,25 +43,35 @@ fn strict(format: TimeFormat) -> TimeSpec {
 }
 
 fn named(fields: &[(&str, &str)]) -> FieldsSpec {
-    let field = |(name, pointer): &(&str, &str)| (Name::new(name).unwrap(), (*pointer).to_owned());
+    let field = |(name, pointer): &(&str, &str)| FieldSpec::number(Name::new(name).unwrap(), *pointer);
     FieldsSpec::Named(fields.iter().map(field).collect())
 }
 
+fn telling(payload: &[u8]) -> Telling<'_> {
+    Telling { topic: "devices/d/t", payload, field: "value" }
+}
+
 fn decode(spec: &StreamSpec, payload: impl AsRef<[u8]>) -> Vec<Result<Plain, RejectReason>> {
-    let FormatSpec::Json(fields) = &spec.format;
-    let mut table = FieldTable::new(fields);
-    let mut raw = Vec::new();
-    decoder(spec).decode(payload.as_ref(), &mut table, &mut |result| {
-        raw.push(result.map(|decoded| {
-            let at = match decoded.time {
-                DecodedTime::Event(at) => Some(at.as_millis()),
-                DecodedTime::Receive => None,
-            };
-            assert!(decoded.values.is_sorted_by(|a, b| a.0 < b.0), "each field once, in the order of the table");
-            assert!(decoded.values.iter().all(|(_, value)| value.is_finite()));
-            (at, decoded.values.to_vec(), decoded.left_out)
-        }));
-    });
+    let mut table = FieldTable::new(&spec.mapping.fields);
+    let mut decoder = Decoder::new(spec);
+    let batch = decoder.decode(telling(payload.as_ref()), &mut table);
+    let raw: Vec<_> = batch
+        .records()
+        .iter()
+        .map(|entry| {
+            entry.time.map(|time| {
+                let at = match time {
+                    DecodedTime::Event(at) => Some(at.as_millis()),
+                    DecodedTime::Receive => None,
+                    DecodedTime::Relative(_) => panic!("JSON has no times of its own"),
+                };
+                let values = batch.values(*entry);
+                assert!(values.is_sorted_by(|a, b| a.0 < b.0), "each field once, in the order of the table");
+                assert!(values.iter().all(|(_, value)| value.is_finite()));
+                (at, values.to_vec(), entry.left_out)
+            })
+        })
+        .collect();
     let name = |field| table.name(field).unwrap().as_str().to_owned();
     raw.into_iter()
         .map(|result| {
@@ -81,7 +94,7 @@ fn record(at: Option<i64>, values: &[(&str, f64)], left_out: u32) -> Plain {
 
 /// The time that `ts` (as JSON text) gives, in a payload with one value.
 fn at(format: TimeFormat, ts: &str) -> Result<i64, RejectReason> {
-    let mut spec = stream(FieldsSpec::All, strict(format));
+    let mut spec = stream(FieldsSpec::all(), strict(format));
     spec.min_time = None;
     one(&spec, format!(r#"{{"ts":{ts},"v":1}}"#)).map(|record| record.0.expect("an event time"))
 }
@@ -113,7 +126,9 @@ fn a_payload_that_is_no_record_has_a_reason() {
         ("cut short", br#"{"t":1"#, NotJson),
         ("array cut short gives no record at all", br#"[{"t":1},{"t":2}"#, NotJson),
         ("array with trailing bytes", br#"[{"t":1}]x"#, NotJson),
-        ("two texts", b"{\"t\":1}\n{\"t\":2}", NotJson),
+        ("two texts in one line", b"{\"t\":1} {\"t\":2}", NotJson),
+        ("the second of two texts cut short", b"{\"t\":1}\n{\"t\":2", NotJson),
+        ("the second of two texts no object", b"{\"t\":1}\n7", WrongShape),
         ("invalid UTF-8 in a part nobody reads", b"{\"u\":\"\xb0C\",\"t\":1}", NotJson),
         ("UTF-16", b"{\0}\0", NotJson),
         ("half a surrogate pair in a part nobody reads", br#"{"u":"\ud800","t":1}"#, NotJson),
@@ -129,7 +144,7 @@ fn a_payload_that_is_no_record_has_a_reason() {
 
 #[test]
 fn f29_an_array_is_one_record_per_object_and_a_bad_one_does_not_spoil_the_others() {
-    let spec = stream(named(&[("t", "/t")]), strict(TimeFormat::EpochSeconds));
+    let spec = stream(named(&[("t", "/t")]), strict(TimeFormat::Epoch(TimeUnit::Seconds)));
     let payload = r#"[{"ts":1713970366,"t":1}, {"t":2}, 7, {"ts":1713970368,"t":"x"}, {"ts":1713970369,"t":5}]"#;
     assert_eq!(
         decode(&spec, payload),
@@ -145,7 +160,7 @@ fn f29_an_array_is_one_record_per_object_and_a_bad_one_does_not_spoil_the_others
 
 #[test]
 fn a_byte_order_mark_is_ignored_once() {
-    let spec = stream(FieldsSpec::All, TimeSpec::Receive);
+    let spec = stream(FieldsSpec::all(), TimeSpec::Receive);
     assert_eq!(one(&spec, "\u{feff}{\"v\":1.5}"), Ok(record(None, &[("v", 1.5)], 0)));
     assert_eq!(one(&spec, "\u{feff}\u{feff}{\"v\":1.5}"), Err(NotJson));
 }
@@ -198,7 +213,7 @@ fn a_field_without_a_finite_number_is_left_out_and_the_rest_is_kept() {
 
 #[test]
 fn of_equal_keys_the_last_counts_with_all_below_it() {
-    let spec = stream(named(&[("x", "/a/x"), ("y", "/a/y")]), strict(TimeFormat::EpochSeconds));
+    let spec = stream(named(&[("x", "/a/x"), ("y", "/a/y")]), strict(TimeFormat::Epoch(TimeUnit::Seconds)));
     let cases: &[(&str, Result<Plain, RejectReason>)] = &[
         (r#"{"ts":1e9,"a":{"x":1,"x":2,"x":3}}"#, Ok(record(Some(1_000_000_000_000), &[("x", 3.0)], 0))),
         (r#"{"ts":1e9,"a":{"x":1},"a":{"y":2}}"#, Ok(record(Some(1_000_000_000_000), &[("y", 2.0)], 0))),
@@ -214,7 +229,7 @@ fn of_equal_keys_the_last_counts_with_all_below_it() {
 
 #[test]
 fn all_numbers_are_named_by_their_path_and_the_time_is_no_value() {
-    let spec = stream(FieldsSpec::All, strict(TimeFormat::EpochMillis));
+    let spec = stream(FieldsSpec::all(), strict(TimeFormat::Epoch(TimeUnit::Millis)));
     let payload = r#"{"ts":1713970366000,"a":1,"b":{"c":[2,{"d":3}],"e":"x"},"f":true,"g":null,"":{"h":4}}"#;
     // An empty key is an empty first level: no dot follows it.
     let values = [("a", 1.0), ("b.c.0", 2.0), ("b.c.1.d", 3.0), ("h", 4.0)];
@@ -231,7 +246,7 @@ fn all_numbers_are_named_by_their_path_and_the_time_is_no_value() {
 
 #[test]
 fn fields_beyond_the_bound_or_with_impossible_names_are_left_out() {
-    let spec = stream(FieldsSpec::All, TimeSpec::Receive);
+    let spec = stream(FieldsSpec::all(), TimeSpec::Receive);
     let payload = |count: usize| {
         let fields: Vec<String> = (0..count).map(|index| format!(r#""f{index}":{index}"#)).collect();
         format!("{{{}}}", fields.join(","))
@@ -247,14 +262,13 @@ fn fields_beyond_the_bound_or_with_impossible_names_are_left_out() {
 
 #[test]
 fn a_decoder_keeps_nothing_of_one_payload_for_the_next() {
-    let spec = stream(named(&[("a", "/a"), ("b", "/b")]), strict(TimeFormat::EpochSeconds));
-    let FormatSpec::Json(fields) = &spec.format;
-    let (mut decoder, mut table) = (decoder(&spec), FieldTable::new(fields));
+    let spec = stream(named(&[("a", "/a"), ("b", "/b")]), strict(TimeFormat::Epoch(TimeUnit::Seconds)));
+    let (mut decoder, mut table) = (Decoder::new(&spec), FieldTable::new(&spec.mapping.fields));
     let mut seen = Vec::new();
     for payload in [r#"{"ts":1e9,"a":1,"b":"x"}"#, r#"{"ts":1e9,"a"#, r#"{"ts":1e9,"b":2}"#, r#"{"b":2}"#] {
-        decoder.decode(payload.as_bytes(), &mut table, &mut |result| {
-            seen.push(result.map(|decoded| (decoded.values.to_vec(), decoded.left_out)));
-        });
+        let batch = decoder.decode(telling(payload.as_bytes()), &mut table);
+        let entry = batch.records()[0];
+        seen.push(entry.time.map(|_| (batch.values(entry).to_vec(), entry.left_out)));
     }
     let [a, b] = [table.find("a").unwrap(), table.find("b").unwrap()];
     assert_eq!(seen, [Ok((vec![(a, 1.0)], 1)), Err(NotJson), Ok((vec![(b, 2.0)], 0)), Err(MissingTime)]);
@@ -280,7 +294,7 @@ fn json_samples_of_real_devices_give_their_numbers() {
         samples += 1;
         let payload = std::fs::read(format!("{stem}.payload")).unwrap();
         if expected["valid"] == false {
-            let rejected = one(&stream(FieldsSpec::All, TimeSpec::Receive), &payload);
+            let rejected = one(&stream(FieldsSpec::all(), TimeSpec::Receive), &payload);
             assert!(matches!(rejected, Err(NotJson | Empty)), "{stem}: {rejected:?}");
             continue;
         }

@@ -1,7 +1,7 @@
 //! Random and damaged documents against a naive reader.
 
 use serde_json::{Map, Value, json};
-use tidegate::engine::spec::{FieldsSpec, StreamSpec, TimeFormat, TimeSpec};
+use tidegate::engine::spec::{FieldsSpec, StreamSpec, TimeFormat, TimeSpec, TimeUnit};
 use tidegate::model::limits::FIELDS_MAX;
 use tidegate::model::record::RejectReason::{self, *};
 
@@ -78,7 +78,7 @@ fn naive_all(value: &Value, path: &str, out: &mut Vec<(String, f64)>) {
 fn decoding_equals_a_naive_reader_on_random_documents() {
     let pointers = [("p", "/a"), ("q", "/b/a"), ("r", "/c~1d"), ("s", "/e~0f/0"), ("t", "/é/a/1"), ("u", "/0")];
     let by_name = stream(named(&pointers), TimeSpec::Receive);
-    let by_path = stream(FieldsSpec::All, TimeSpec::Receive);
+    let by_path = stream(FieldsSpec::all(), TimeSpec::Receive);
     let mut records = 0;
     for seed in 0..20_000 {
         let mut random = Random(seed);
@@ -118,9 +118,10 @@ fn damaged_payloads_never_panic_and_are_json_exactly_when_serde_json_says_so() {
     ];
     let pieces: [&[u8]; 14] =
         [b"{", b"}", b"[", b"]", b"\"", b"\\", b",", b":", b"1e999", b"-", b"\\ud800", b"\xff", b"0", b"null"];
-    let specs =
-        [TimeFormat::EpochSeconds, TimeFormat::EpochMillis, TimeFormat::Rfc3339].into_iter().flat_map(|format| {
-            [named(&[("t", "/t"), ("z", "/x/y/2/z")]), FieldsSpec::All].map(|f| stream(f, strict(format)))
+    let specs = [TimeFormat::Epoch(TimeUnit::Seconds), TimeFormat::Epoch(TimeUnit::Millis), TimeFormat::Rfc3339]
+        .into_iter()
+        .flat_map(|format| {
+            [named(&[("t", "/t"), ("z", "/x/y/2/z")]), FieldsSpec::all()].map(|f| stream(f, strict(format.clone())))
         });
     let specs: Vec<StreamSpec> = specs.collect();
     let mut accepted = 0;
@@ -143,10 +144,29 @@ fn damaged_payloads_never_panic_and_are_json_exactly_when_serde_json_says_so() {
         // A number too large for a float is the one thing where we are to differ.
         let theirs = match serde_json::from_slice::<Value>(text) {
             Ok(_) => true,
+            Err(_) if is_one_object_a_line(text) => true,
             Err(error) => error.to_string().starts_with("number out of range") && ours,
         };
         assert_eq!(ours, theirs, "seed {seed}: {:?}", String::from_utf8_lossy(&payload));
         accepted += u64::from(ours);
     }
     assert!(accepted > ROUNDS / 20 && accepted < ROUNDS / 2, "both kinds occur: {accepted}");
+}
+
+/// Whether a payload is objects, each on a line of its own.
+fn is_one_object_a_line(payload: &[u8]) -> bool {
+    let mut texts = serde_json::Deserializer::from_slice(payload).into_iter::<Value>();
+    let mut end = 0;
+    while let Some(text) = texts.next() {
+        if !text.is_ok_and(|text| text.is_object()) {
+            return false;
+        }
+        let gap = &payload[texts.byte_offset()..];
+        let gap = &gap[..gap.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(gap.len())];
+        end = texts.byte_offset() + gap.len();
+        if end < payload.len() && !gap.contains(&b'\n') {
+            return false;
+        }
+    }
+    end > 0 && end == payload.len()
 }

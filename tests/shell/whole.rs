@@ -12,8 +12,9 @@ use tidegate::engine::spec::{PipelineSpec, StreamSpec};
 use tidegate::engine::step::{Effect, Event};
 use tidegate::model::ids::Name;
 use tidegate::model::limits::RESERVE_DEFAULT;
+use tidegate::model::template::Template;
 use tidegate::model::time::{Now, ProcTime};
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 use tokio::sync::oneshot;
 
 use crate::broker::{Broker, free_port};
@@ -23,7 +24,7 @@ use crate::task::{broker_spec, wait_until};
 
 fn pipeline() -> PipelineSpec {
     let topic = TopicPattern::parse("d/{device}").expect("valid");
-    let device = DeviceTemplate::parse("{device}", &topic).expect("valid");
+    let device = Template::parse("{device}", &topic).expect("valid");
     let stream = StreamSpec::new(Name::new("s").expect("valid"), topic, device);
     PipelineSpec { topic_prefix: "t".into(), ..PipelineSpec::new(Name::new("gw 1").expect("valid"), vec![stream]) }
 }

@@ -13,8 +13,9 @@ use tidegate::engine::store::Store;
 use tidegate::model::ids::{FieldIx, Name};
 use tidegate::model::limits::{DEVICES_MAX, OUTBOX_MEMORY_MAX, STATE_COST_MAX};
 use tidegate::model::record::Record;
+use tidegate::model::template::Template;
 use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 
 use crate::random::Random;
 
@@ -27,7 +28,7 @@ pub(crate) fn now() -> Now {
 pub(crate) fn pipeline() -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("s/{device}").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let device = Template::parse("{device}", &topic).unwrap();
     let kind = WindowKind::Tumbling { size: Span::from_millis(997), offset_ms: 0 };
     let aggregates = Aggregates::of(&[Kind::Sum, Kind::Mean, Kind::Variance, Kind::Stddev]);
     let stream = StreamSpec {

@@ -13,8 +13,7 @@ const EXAMPLE: &str = "{ sequence = \"seq\" } or { by = \"time_and_values\" }";
 
 /// The parts of a stream that matter here; `None`: they could not be read.
 pub(super) struct Around<'a> {
-    /// With the names of those that are states.
-    pub fields: Option<&'a (FieldsSpec, Vec<Name>)>,
+    pub fields: Option<&'a FieldsSpec>,
     pub time: Option<&'a TimeSpec>,
     pub devices_max: Option<usize>,
 }
@@ -52,33 +51,33 @@ pub(super) fn check(stream: &Table<'_>, around: &Around<'_>, report: &mut Report
 
 fn sequence(table: &Table<'_>, around: &Around<'_>, report: &mut Report) -> Option<DedupBy> {
     let field = table.parsed("sequence", "the name of a field", report, name)?;
-    if let Some(wrong) = around.fields.and_then(|(fields, states)| no_number(&field, fields, states)) {
+    if let Some(wrong) = around.fields.and_then(|fields| no_number(&field, fields)) {
         report.problem(&table.spot_of("sequence"), wrong);
     }
     Some(DedupBy::Sequence { field })
 }
 
 /// Why `field` numbers nothing.
-fn no_number(field: &Name, fields: &FieldsSpec, states: &[Name]) -> Option<Wrong> {
-    if states.contains(field) {
+fn no_number(field: &Name, fields: &FieldsSpec) -> Option<Wrong> {
+    if fields.is_state(field.as_str()) {
         let hint = "a field of type \"number\"; texts are counted as sequence_missing";
         return Some(Wrong::new("must be a number; this field is a state").hint(hint));
     }
     let text = field.as_str();
     let named = match fields {
         FieldsSpec::Named(named) => named.as_slice(),
-        FieldsSpec::All => &[],
+        FieldsSpec::All { .. } => &[],
     };
-    if named.iter().any(|(known, _)| known == field) {
+    if named.iter().any(|known| known.name == *field) {
         return None;
     }
     if let Some(path) = text.strip_prefix('/') {
-        let meant = named.iter().find(|(_, pointer)| pointer == text);
-        let meant = meant.map_or_else(|| path.replace('/', "."), |(known, _)| known.as_str().to_owned());
+        let meant = named.iter().find(|field| field.pointers.iter().any(|pointer| pointer == text));
+        let meant = meant.map_or_else(|| path.replace('/', "."), |known| known.name.as_str().to_owned());
         return Some(Wrong::new("is none of `fields`").hint(format!("a field's name, not a pointer: \"{meant}\"")));
     }
     match fields {
-        FieldsSpec::All => None,
+        FieldsSpec::All { .. } => None,
         FieldsSpec::Named(_) => {
             Some(Wrong::new("is none of `fields`").hint(format!("fields = {{ {text} = \"/{text}\", … }}")))
         }

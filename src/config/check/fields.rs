@@ -1,29 +1,35 @@
-//! `fields` of a stream: which values of a payload count, and which of them are states.
+//! `fields` of a stream: which values of a payload count, and what they are.
 
 use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
-use crate::engine::spec::FieldsSpec;
-use crate::model::ids::Name;
-use crate::model::limits::FIELDS_MAX;
+use crate::engine::spec::{FieldKind, FieldSpec, FieldsSpec};
+use crate::model::limits::{ALIASES_MAX, FIELDS_MAX};
 
 use super::table::{Item, Table};
 use super::{keys, name, time};
 
-/// The fields, and the names of those that are states.
-pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<(FieldsSpec, Vec<Name>)> {
-    let Some(item) = table.get("fields") else { return Some((FieldsSpec::All, Vec::new())) };
+/// The fields.
+pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec> {
+    let all = all(table, report);
+    let Some(item) = table.get("fields") else { return all };
     let Value::Table(entries) = item.value else {
-        return item.parsed("\"all\" or a table", report, |text| match text {
-            "all" => Ok((FieldsSpec::All, Vec::new())),
+        item.parsed("\"all\" or a table", report, |text| match text {
+            "all" => Ok(()),
             _ => Err(Wrong::new("must be \"all\" or a table").hint("{ temperature = \"/temperature\" }")),
-        });
+        })?;
+        return all;
     };
+    for key in ["fields_at", "fields_except"] {
+        if let Some(other) = table.get(key) {
+            let wrong = Wrong::new("has no effect where the fields are named");
+            report.problem(&other.spot, wrong.hint("remove it, or set `fields = \"all\"`"));
+        }
+    }
     if entries.is_empty() || entries.len() > FIELDS_MAX {
         let wrong = Wrong::new(format!("has {} fields, 1 to {FIELDS_MAX} are allowed", entries.len()));
         report.problem(&item.spot, wrong.hint("\"all\" takes every number"));
     }
-    let mut named: Vec<(_, String)> = Vec::new();
-    let mut states = Vec::new();
+    let mut named: Vec<FieldSpec> = Vec::new();
     for entry in entries {
         let field = Item::new(&entry.node, format!("{}.{}", item.spot.path, entry.key));
         let field_name = match name(&entry.key) {
@@ -33,29 +39,82 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<(FieldsSpe
                 None
             }
         };
-        if let (Some(name), Some((pointer, is_state))) = (field_name, field_of(&field, report)) {
-            if let Some((other, _)) = named.iter().find(|(_, known)| *known == pointer) {
-                report.warn(&field.spot, Wrong::new(format!("is the same value as `{other}`")));
+        if let (Some(name), Some((pointers, kind))) = (field_name, field_of(&field, report)) {
+            if let Some(other) = named.iter().find(|known| known.pointers == pointers) {
+                report.warn(&field.spot, Wrong::new(format!("is the same value as `{}`", other.name)));
             }
-            if is_state {
-                states.push(name.clone());
-            }
-            named.push((name, pointer));
+            named.push(FieldSpec { name, pointers, kind });
         }
     }
-    (named.len() == entries.len()).then_some((FieldsSpec::Named(named), states))
+    (named.len() == entries.len()).then_some(FieldsSpec::Named(named))
 }
 
-/// Its JSON Pointer, alone or in a table, and whether it is a state.
-fn field_of(field: &Item<'_>, report: &mut Report) -> Option<(String, bool)> {
-    if !matches!(field.value, Value::Table(_)) {
-        return Some((
-            field.parsed("a JSON Pointer, or a table with `pointer` and `type`", report, time::pointer)?,
-            false,
-        ));
+/// Every number, with its bounds.
+fn all(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec> {
+    let below = match table.get("fields_at") {
+        Some(item) => item.parsed("a JSON Pointer", report, time::pointer),
+        None => Some(String::new()),
+    };
+    let except = match table.get("fields_except") {
+        Some(item) => pointers(&item, FIELDS_MAX, report),
+        None => Some(Vec::new()),
+    };
+    Some(FieldsSpec::All { below: below?, except: except? })
+}
+
+/// A JSON Pointer, or several.
+pub(super) fn pointers(item: &Item<'_>, max: usize, report: &mut Report) -> Option<Vec<String>> {
+    let items = item.one_or_more(1..=max, report)?;
+    items.iter().map(|item| item.parsed("a JSON Pointer", report, time::pointer)).collect()
+}
+
+/// Its JSON Pointers, alone or in a table, and what it is.
+fn field_of(field: &Item<'_>, report: &mut Report) -> Option<(Vec<String>, FieldKind)> {
+    match field.value {
+        Value::Table(_) => {}
+        Value::List(_) => return Some((pointers(field, ALIASES_MAX, report)?, FieldKind::NUMBER)),
+        _ => {
+            let pointer = field.parsed("a JSON Pointer, or a table with `pointer`", report, time::pointer)?;
+            return Some((vec![pointer], FieldKind::NUMBER));
+        }
     }
     let table = Table::open_item(field, &keys::FIELD, report)?;
-    let pointer = table.parsed("pointer", "a JSON Pointer", report, time::pointer);
+    let pointer = table.required("pointer", report).and_then(|item| pointers(&item, ALIASES_MAX, report));
     let is_state = table.choice("type", &[("number", false), ("state", true)], report);
-    Some((pointer?, is_state?))
+    let numbers = ["scale", "offset", "min", "max"].map(|key| number(&table, key, report));
+    if is_state == Some(true) {
+        for key in ["scale", "offset", "min", "max"] {
+            if let Some(item) = table.get(key) {
+                report.problem(&item.spot, Wrong::new("is for numbers; this field is a state"));
+                return None;
+            }
+        }
+        return Some((pointer?, FieldKind::State));
+    }
+    let [scale, offset, min, max] = numbers;
+    let (min, max) = (min?.unwrap_or(f64::NEG_INFINITY), max?.unwrap_or(f64::INFINITY));
+    if min > max {
+        report.problem(&table.spot_of("min"), Wrong::new(format!("must not be above `max` ({max})")));
+        return None;
+    }
+    let kind = FieldKind::Number { scale: scale?.unwrap_or(1.0), offset: offset?.unwrap_or(0.0), min, max };
+    is_state.and(Some((pointer?, kind)))
+}
+
+/// A finite number; `Some(None)` when it is absent.
+fn number(table: &Table<'_>, key: &str, report: &mut Report) -> Option<Option<f64>> {
+    let Some(item) = table.get(key) else { return Some(None) };
+    let found = match item.value {
+        Value::Float(number) => Some(*number),
+        // Nobody scales by more than 2^53.
+        Value::Integer(number) => Some(*number as f64),
+        Value::Text(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => None,
+    };
+    match found.filter(|number| number.is_finite()) {
+        Some(number) => Some(Some(number)),
+        None => {
+            report.problem(&item.spot, Wrong::new("must be a finite number"));
+            None
+        }
+    }
 }

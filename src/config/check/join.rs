@@ -274,7 +274,7 @@ fn side(
     })?;
     if key == Some(KeySpec::Group) {
         let by_window = stream.windows.iter().any(|window| window.key == KeySpec::Group);
-        if stream.group.is_none() {
+        if stream.topics.iter().any(|topic| topic.group.is_none()) {
             let wrong = Wrong::new("has no `group`, which key = \"group\" needs");
             report.problem(&item.spot, wrong.hint("a `group` for that stream, or key = \"device\""));
         } else if stream.watermark.scope == Scope::Device {

@@ -136,15 +136,33 @@ pub static STREAM: Section = Section {
     title: "[[streams]]",
     keys: &[
         key("name", Required, "unique among the streams"),
-        key("topic", Required, "MQTT topic; levels may be `+`, `{name}`, or `{name...}` at the end"),
+        key("topic", Required, "MQTT topic, or a list; levels may be `+`, `{name}`, or `{name...}`: one or more"),
+        key("ignore", Optional, "topics of those that are passed over, in the same notation"),
         key(
             "device",
             Derived("`{device}` when the topic captures it, else required"),
-            "captures and text that make the device's id",
+            "what makes the device's id: text, captures, `{/pointer}` of the record, `{^/pointer}` of the payload, \
+             `{*1}` of `explode`",
         ),
-        key("format", Default("json"), "an object, or an array of objects"),
+        key("allow", Optional, "only these devices; `*` stands for anything"),
+        key("deny", Optional, "not these"),
+        key("labels", Optional, "texts that `group` and expressions may use; see `streams.labels`"),
+        key("availability", Optional, "topics that say who is there; see `streams.availability`"),
+        key("format", Default("json"), "how payloads are written; see docs/devices.md"),
+        key(
+            "explode",
+            Optional,
+            "where records of their own begin, such as `/readings/*`; `\"\"` is the payload itself",
+        ),
         key("fields", Default("all"), "`all` numbers, or a table of names and JSON Pointers; see `streams.fields`"),
-        key("time", Required, "where the event time comes from; see `streams.time`"),
+        key("fields_at", Optional, "`all`: below this JSON Pointer of the record only"),
+        key("fields_except", Optional, "`all`: not what is at or below these JSON Pointers"),
+        key(
+            "text_numbers",
+            Default("off"),
+            "numbers that come as texts: `plain`, with a decimal `comma`, with `units`, or `comma_units`",
+        ),
+        key("time", Required, "where the event time comes from; see `streams.time`; or a list of such tables"),
         key(
             "group",
             Optional,
@@ -212,10 +230,25 @@ pub static STREAM: Section = Section {
 pub static TIME: Section = Section {
     title: "streams.time",
     keys: &[
-        key("source", Derived("`field`"), "`field`, or `receive`: our clock when the message arrived"),
-        key("field", Derived("required, but for `receive`"), "JSON Pointer of the time"),
-        key("unit", Derived("either `unit` or `format`"), "`s` or `ms` since 1970"),
-        key("format", Derived("either `unit` or `format`"), "`rfc3339`, with an offset"),
+        key(
+            "source",
+            Derived("`field`"),
+            "`field`; `receive`: our clock when the message arrived; `payload`: the time that the format itself gives",
+        ),
+        key(
+            "field",
+            Derived("required, but for `source`"),
+            "JSON Pointer of the time, or a list: the first that is there",
+        ),
+        key("unit", Derived("either `unit` or `format`"), "`s`, `ms`, `us` or `ns` since 1970"),
+        key(
+            "format",
+            Derived("either `unit` or `format`"),
+            "`rfc3339`, with an offset; `iso`, without one too; or a pattern such as `%d.%m.%Y %H:%M:%S`",
+        ),
+        key("zone", Optional, "whose clock a time without an offset shows, such as `Europe/Berlin`"),
+        key("gap", Default("reject"), "a local time that the clocks skip: `reject`, or `forward` by as much"),
+        key("overlap", Default("earlier"), "a local time that comes twice: the `earlier` or the `later`"),
         key("missing", Default("reject"), "no time there: `reject` the record, or take the time of `receive`"),
         key("bad", Default("reject"), "unreadable, or before `min_time`: `reject` or `receive`"),
     ],
@@ -243,8 +276,35 @@ pub static DEDUP: Section = Section {
 pub static FIELD: Section = Section {
     title: "streams.fields",
     keys: &[
-        key("pointer", Required, "JSON Pointer of the value"),
+        key("pointer", Required, "JSON Pointer of the value, or a list: the first that is there counts"),
         key("type", Default("number"), "`number`, or `state`: text, bools and integers as words"),
+        key("scale", Optional, "numbers are multiplied by this,"),
+        key("offset", Optional, "and this is added"),
+        key("min", Optional, "numbers below, so scaled, are left out and counted"),
+        key("max", Optional, "the same for those above"),
+    ],
+};
+
+/// A label of a stream that is more than a text.
+pub static LABEL: Section = Section {
+    title: "streams.labels",
+    keys: &[
+        key("from", Required, "what makes the text, as for `device`"),
+        key("map", Optional, "what the texts stand for: `{ pump-7 = \"north\" }`"),
+        key("default", Optional, "for a text that `map` does not have, or that is not there"),
+    ],
+};
+
+/// `[[streams.availability]]`.
+pub static AVAILABILITY: Section = Section {
+    title: "streams.availability",
+    keys: &[
+        key("topic", Required, "in the notation of the stream's `topic`"),
+        key("device", Derived("`{device}` when the topic captures it"), "whom it is about"),
+        key("below", Optional, "instead: all devices whose id begins with this; without both, all of the stream"),
+        key("field", Optional, "where the word is when the payload is JSON"),
+        key("online", Derived("`online`"), "a word, or a list: they are there"),
+        key("offline", Derived("`offline`"), "a word, or a list: they are not"),
     ],
 };
 

@@ -4,7 +4,7 @@ use crate::config::boot::LocalSpec;
 use crate::config::problem::{Report, Spot, Wrong};
 use crate::config::raw::Value;
 use crate::engine::outbox::local::base_topic;
-use crate::engine::spec::PipelineSpec;
+use crate::engine::spec::{PipelineSpec, StreamSpec};
 
 use super::table::{Item, Table};
 
@@ -26,9 +26,11 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<LocalSpec>
 pub(super) fn check_loops(pipeline: &PipelineSpec, spot: &Spot, report: &mut Report) {
     let base = base_topic(pipeline);
     let levels = base.trim_end_matches('/');
-    for stream in pipeline.streams.iter().filter(|stream| stream.topic.reaches_below(levels)) {
+    let topics = |stream: &StreamSpec| stream.topics.iter().map(|topic| topic.pattern.clone()).collect::<Vec<_>>();
+    let reaching = |stream| Some((stream, topics(stream).into_iter().find(|topic| topic.reaches_below(levels))?));
+    for (stream, topic) in pipeline.streams.iter().filter_map(reaching) {
         let wrong = format!("stream \"{}\" would read what is written there, {base}..., for ever", stream.name);
-        let hint = format!("a `topic` that is narrower than \"{}\"", stream.topic.filter());
+        let hint = format!("a `topic` that is narrower than \"{}\"", topic.filter());
         report.problem(spot, Wrong::new(wrong).hint(hint));
     }
 }

@@ -1,14 +1,17 @@
 //! `[[streams]]`.
 
 use crate::config::problem::{Report, Wrong};
-use crate::engine::spec::{FieldsSpec, FormatSpec, KeySpec, Scope, Strategy, StreamSpec, WatermarkSpec, WindowSpec};
+use crate::engine::spec::{KeySpec, Scope, Strategy, StreamSpec, TopicSpec, WatermarkSpec, WindowSpec};
 use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
-use crate::model::topic::{DeviceTemplate, TopicPattern};
 
 use super::dedup::{self, Around};
 use super::table::{Table, unique_names};
-use super::{fields, items, join, keys, name, records, scalar, time, watermark, window};
+use super::topics::Topics;
+use super::{
+    availability, fields, format, items, join, keys, mapping, name, records, rules, scalar, time, topics, watermark,
+    window,
+};
 
 /// All streams; `None` when one could not be built.
 pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<StreamSpec>> {
@@ -26,7 +29,7 @@ pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<Str
     let mut streams: Vec<StreamSpec> = Vec::new();
     for table in &tables {
         let Some(stream) = stream(table, join::pairs(root, table), report) else { continue };
-        if let Some(other) = streams.iter().find(|other| overlap(other.topic.filter(), stream.topic.filter())) {
+        if let Some(other) = streams.iter().find(|other| share_topics(other, &stream)) {
             let wrong = Wrong::new(format!("some of these topics belong to the stream \"{}\" too", other.name));
             report.warn(&table.spot_of("topic"), wrong);
         }
@@ -41,20 +44,15 @@ pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<Str
 /// `is_paired`: an interval join reads its records.
 fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<StreamSpec> {
     let stream_name = table.parsed("name", "a string", report, name);
-    let topic = table.parsed("topic", "a string", report, |text| {
-        TopicPattern::parse(text).map_err(|error| {
-            let wrong = Wrong::new(error.to_string());
-            if text.contains('#') { wrong.hint("for several levels at the end: `{device...}`") } else { wrong }
-        })
-    });
-    let device = topic.as_ref().and_then(|topic| device(table, topic, report));
-    let format = table.choice("format", &[("json", FormatSpec::Json as fn(FieldsSpec) -> FormatSpec)], report);
+    let (format, field) = format::check(table, report).unzip();
+    let topics = topics::check(table, field.as_ref().and_then(Option::as_ref), report);
+    let availability = availability::check_all(table, report);
     let fields = fields::check(table, report);
     let time = time::check(table, report);
-    let watermark = watermark::check(table, fields.as_ref().map(|(fields, _)| fields), report);
-    if let (Some((_, states)), Some(Strategy::Punctuated { field })) =
+    let watermark = watermark::check(table, fields.as_ref(), report);
+    if let (Some(fields), Some(Strategy::Punctuated { field })) =
         (&fields, watermark.as_ref().map(|watermark| &watermark.strategy))
-        && states.contains(field)
+        && fields.is_state(field.as_str())
     {
         let wrong = Wrong::new(format!("must be a number; `{field}` is a state"));
         report.problem(&table.spot_of("marker"), wrong.hint("another field with the same pointer"));
@@ -71,14 +69,21 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
     let records = records::check(table, is_paired, report);
-    let group = topic.as_ref().and_then(|topic| group(table, topic, report));
     let windows = window::check_all(table, watermark.as_ref(), report);
     check_group(table, watermark.as_ref(), windows.as_deref(), report);
-    let (fields, states) = fields?;
+    let rules = rules::check(table, fields.as_ref(), topics.as_ref(), report);
+    let texts = topics.as_ref().map(|topics| topics.texts.clone());
+    let mapping = mapping::check(table, fields, time, texts, report);
+    let Topics { topics, ignore, labels, .. } = topics?;
+    let first = topics.first()?.clone();
     let stream = StreamSpec {
-        format: format?(fields),
-        states,
-        time: time?,
+        topics,
+        ignore,
+        labels,
+        availability: availability?,
+        format: format?,
+        mapping: mapping?,
+        rules: rules?,
         watermark: watermark?,
         on_idle: on_idle?,
         max_future: max_future?,
@@ -88,8 +93,7 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
         dedup,
         records: records?,
         windows: windows?,
-        group,
-        ..StreamSpec::new(stream_name?, topic?, device?)
+        ..StreamSpec::new(stream_name?, first.pattern, first.device)
     };
     check_state_ttl(table, &stream, report);
     Some(stream)
@@ -112,21 +116,6 @@ fn check_state_ttl(table: &Table<'_>, stream: &StreamSpec, report: &mut Report) 
 
 fn any_span(text: &str) -> Result<Span, Wrong> {
     scalar::span(text, Span::ZERO..=SPAN_MAX)
-}
-
-fn template(text: &str, topic: &TopicPattern) -> Result<DeviceTemplate, Wrong> {
-    DeviceTemplate::parse(text, topic).map_err(|error| {
-        let wrong = Wrong::new(error.to_string());
-        match topic.capture_names() {
-            [] => wrong.hint("a fixed name, or capture a level of the topic: `{device}`"),
-            [first, ..] => wrong.hint(format!("\"{{{first}}}\"")),
-        }
-    })
-}
-
-/// None: there are no groups, or what makes the label is wrong.
-fn group(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Option<DeviceTemplate> {
-    table.get("group")?.parsed("a string", report, |text| template(text, topic))
 }
 
 /// A label is needed where somebody asks for it, and there only.
@@ -156,23 +145,11 @@ fn check_group(
     }
 }
 
-fn device(table: &Table<'_>, topic: &TopicPattern, report: &mut Report) -> Option<DeviceTemplate> {
-    let parse = |text: &str| template(text, topic);
-    if let Some(item) = table.get("device") {
-        return item.parsed("a string", report, parse);
-    }
-    if topic.capture_names().iter().any(|name| name == "device") {
-        return parse("{device}").ok();
-    }
-    let wrong = Wrong::new("is missing: the topic captures no `{device}`");
-    report.problem(
-        &table.spot_of("device"),
-        match topic.capture_names() {
-            [] => wrong.hint("write `{device}` for a level of the topic, or give a fixed name"),
-            [first, ..] => wrong.hint(format!("device = \"{{{first}}}\"")),
-        },
-    );
-    None
+/// Whether a topic can belong to both.
+fn share_topics(a: &StreamSpec, b: &StreamSpec) -> bool {
+    let filter = |topic: &TopicSpec| topic.pattern.filter().to_owned();
+    let (a, b): (Vec<_>, Vec<_>) = (a.topics.iter().map(filter).collect(), b.topics.iter().map(filter).collect());
+    a.iter().any(|a| b.iter().any(|b| overlap(a, b)))
 }
 
 /// Whether a topic can match both MQTT filters.

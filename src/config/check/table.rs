@@ -218,6 +218,17 @@ impl<'t> Item<'t> {
         })
     }
 
+    /// The items of a list, or the value itself when it is none; as many as `range` allows.
+    pub(super) fn one_or_more(&self, range: RangeInclusive<usize>, report: &mut Report) -> Option<Vec<Item<'t>>> {
+        let Value::List(nodes) = self.value else { return Some(vec![self.clone()]) };
+        if !range.contains(&nodes.len()) {
+            let wrong = format!("has {} items, {} to {} are allowed", nodes.len(), range.start(), range.end());
+            report.problem(&self.spot, Wrong::new(wrong));
+            return None;
+        }
+        self.list(report)
+    }
+
     /// The items of a list.
     pub(super) fn list(&self, report: &mut Report) -> Option<Vec<Item<'t>>> {
         let Value::List(nodes) = self.value else {

@@ -170,7 +170,7 @@ fn marker(stream: &Table<'_>, fields: Option<&FieldsSpec>, report: &mut Report) 
     };
     let marker = item.parsed("a string", report, name)?;
     if let Some(FieldsSpec::Named(named)) = fields
-        && !named.iter().any(|(known, _)| *known == marker)
+        && !named.iter().any(|known| known.name == marker)
     {
         let wrong = Wrong::new("is none of the `fields`");
         report.problem(&item.spot, wrong.hint(format!("fields = {{ {marker} = \"/{marker}\", … }}")));

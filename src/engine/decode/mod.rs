@@ -1,22 +1,34 @@
-//! Payload to records. One file per format, one line in `decoder`.
+//! Payload to records. One file per format, one line in [`format`].
 //!
-//! A decoder borrows: it walks the payload once and hands out each record as it
-//! finds it, from buffers that it keeps. Bad input is a counted reason, never an
-//! error that stops anything.
+//! ```text
+//! bytes ─ format ▶ visit: a tree, told piece by piece ─ mapper ▶ records
+//!         one file each                                 pointer, records, slots, texts, time
+//! ```
+//!
+//! A format walks the payload once and borrows from it. Bad input is a counted reason,
+//! never an error that stops anything.
 
-pub(in crate::engine) mod batch;
+pub mod batch;
 mod json;
+mod mapper;
+mod number;
 pub mod pointer;
+mod records;
 mod scan;
+mod slots;
+mod texts;
 pub mod time;
 pub mod visit;
 
-use crate::model::ids::{FieldIx, StateIx};
 use crate::model::record::RejectReason;
 use crate::model::time::EventTime;
 
 use super::fields::FieldTable;
-use super::spec::{FormatSpec, StreamSpec, TimeSpec};
+use super::spec::{FormatSpec, StreamSpec, TimeCandidate, TimeSpec};
+
+use self::batch::DecodedBatch;
+use self::mapper::Mapper;
+use self::visit::{Outcome, Visit};
 
 /// The time of a decoded record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,39 +37,65 @@ pub enum DecodedTime {
     Event(EventTime),
     /// Configured, or allowed as a fallback: the receive time.
     Receive,
+    /// So many milliseconds after the receive time (negative: before).
+    Relative(i64),
 }
 
-/// One record as the payload has it.
+/// One message, as formats see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Decoded<'a> {
-    /// Its time.
-    pub time: DecodedTime,
-    /// Finite numbers by field, each field at most once, in the order of the table.
-    pub values: &'a [(FieldIx, f64)],
-    /// States by field, for fields that are configured as such; in the same order.
-    pub states: &'a [(FieldIx, StateIx)],
-    /// Fields that were there but could not be used: not a number, too large
-    /// for a float, no state, or beyond `limits::FIELDS_MAX` or `limits::STATES_MAX`. The
-    /// record goes on without them.
-    pub left_out: u32,
+pub struct Telling<'m> {
+    /// Its topic.
+    pub topic: &'m str,
+    /// Its payload, at most `limits::PAYLOAD_BYTES_MAX`.
+    pub payload: &'m [u8],
+    /// Formats of one value: how it is called.
+    pub field: &'m str,
 }
 
-/// A payload format.
-pub trait Decoder {
-    /// Calls `each` once per record in the payload, or once with the reason for
-    /// which there is none.
-    fn decode(
-        &mut self,
-        payload: &[u8],
-        fields: &mut FieldTable,
-        each: &mut dyn FnMut(Result<Decoded<'_>, RejectReason>),
-    );
+/// How payloads are written. An implementation owns its buffers, and whatever it has to
+/// remember between messages.
+pub trait Format {
+    /// Tells what a payload holds.
+    ///
+    /// # Errors
+    /// Why it holds nothing: then nothing that was told counts.
+    fn tell(&mut self, telling: Telling<'_>, visit: &mut dyn Visit) -> Outcome;
 }
 
-/// The decoder of a stream. It owns its buffers: one per stream, for good.
-pub fn decoder(spec: &StreamSpec) -> Box<dyn Decoder + Send> {
-    match &spec.format {
-        FormatSpec::Json(fields) => Box::new(json::JsonDecoder::new(spec, fields)),
+/// Payloads of one stream to records: a format and the rules of the stream.
+pub struct Decoder {
+    format: Box<dyn Format + Send>,
+    mapper: Mapper,
+}
+
+impl core::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Decoder").field("mapper", &self.mapper).finish_non_exhaustive()
+    }
+}
+
+impl Decoder {
+    /// The decoder of a stream. It owns its buffers: one per stream, for good.
+    pub fn new(spec: &StreamSpec) -> Decoder {
+        Decoder { format: format(&spec.format), mapper: Mapper::new(spec) }
+    }
+
+    /// Reads one payload; the records are there until the next one.
+    pub fn decode(&mut self, telling: Telling<'_>, fields: &mut FieldTable) -> &DecodedBatch {
+        let format = &mut self.format;
+        self.mapper.read(fields, |visit| format.tell(telling, visit))
+    }
+
+    /// What was read last.
+    pub fn batch(&self) -> &DecodedBatch {
+        self.mapper.batch()
+    }
+}
+
+/// Every format.
+fn format(spec: &FormatSpec) -> Box<dyn Format + Send> {
+    match spec {
+        FormatSpec::Json => Box::<json::Json>::default(),
     }
 }
 
@@ -65,14 +103,19 @@ pub fn decoder(spec: &StreamSpec) -> Box<dyn Decoder + Send> {
 /// and samples of rejected payloads only: it allocates and reads the payload
 /// again.
 pub fn explain(spec: &StreamSpec, payload: &[u8], reason: RejectReason) -> Option<&'static str> {
-    let TimeSpec::Field { pointer, format, .. } = &spec.time else { return None };
-    let FormatSpec::Json(_) = &spec.format;
+    let TimeSpec::Fields { candidates, .. } = &spec.mapping.time else { return None };
     let document: serde_json::Value = serde_json::from_slice(payload).ok()?;
-    let value = document.pointer(pointer).unwrap_or(&serde_json::Value::Null);
-    let raw = match (value.as_str(), value.is_null()) {
-        (Some(text), _) => text.to_owned(),
-        (None, true) => String::new(),
-        (None, false) => value.to_string(),
+    let raw = |candidate: &TimeCandidate| match document.pointer(&candidate.pointer) {
+        None | Some(serde_json::Value::Null) => String::new(),
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
     };
-    time::hint(reason, *format, &raw)
+    // As the reader: the first that is there, or one that says that none is.
+    let there = candidates.iter().map(|candidate| (candidate, raw(candidate)));
+    let (candidate, raw) = there
+        .clone()
+        .find(|(candidate, raw)| !raw.is_empty() && time::is_said(&candidate.format, raw))
+        .or_else(|| there.clone().find(|(_, raw)| !raw.is_empty()))
+        .or_else(|| there.clone().next())?;
+    time::hint(reason, &candidate.format, &raw)
 }

@@ -127,6 +127,12 @@ impl<'p> Scanner<'p> {
         if self.peek_after_space().is_none() { Ok(()) } else { Err(Fault::Syntax) }
     }
 
+    /// Whether another text follows on a line of its own.
+    pub(super) fn next_line(&mut self) -> bool {
+        let end = self.at;
+        self.peek_after_space().is_some() && self.text[end..self.at].contains('\n')
+    }
+
     fn next(&mut self, first: &mut bool, close: u8) -> Result<bool, Fault> {
         let byte = self.peek_after_space();
         if byte == Some(close) {

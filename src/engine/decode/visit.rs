@@ -68,6 +68,17 @@ pub trait Visit {
     /// The value of the present place.
     fn scalar(&mut self, value: Scalar<'_>);
 
+    /// The present place holds a tree, which `enter` goes into: whoever wanted a value here
+    /// finds none. Need not be called at the top of a record.
+    fn tree(&mut self) {}
+
+    /// The end of a record. The next one, and the end of the payload, end it too.
+    fn end_record(&mut self) {}
+
+    /// The record that has begun and not ended, or that would have begun now, is not usable,
+    /// for this reason; others of the payload are.
+    fn reject_record(&mut self, reason: RejectReason);
+
     /// The record's own time.
     fn own_time(&mut self, time: OwnTime<'_>);
 
@@ -92,7 +103,7 @@ pub type Outcome = Result<(), RejectReason>;
 pub(super) mod spy {
     use core::fmt::Write as _;
 
-    use super::{Outcome, OwnTime, Scalar, Visit};
+    use super::{Outcome, OwnTime, RejectReason, Scalar, Visit};
 
     #[derive(Default)]
     pub(in crate::engine::decode) struct Spy {
@@ -137,6 +148,11 @@ pub(super) mod spy {
                 Scalar::Opaque => write!(self.text, " {path}=opaque"),
             }
             .expect("memory does not fail");
+        }
+
+        fn reject_record(&mut self, reason: RejectReason) {
+            self.path.clear();
+            write!(self.text, " rejected: {}", reason.as_str()).expect("memory does not fail");
         }
 
         fn own_time(&mut self, time: OwnTime<'_>) {

@@ -7,17 +7,18 @@ use crate::engine::outbox::LaneKind;
 use crate::engine::ring::slots::SlotKind;
 use crate::engine::ring::{Packing, Ring};
 use crate::engine::spec::{
-    BudgetSpec, CommitSpec, FieldsSpec, FormatSpec, OutboxSpec, Scope, StreamSpec, WindowKind, WindowSpec,
+    BudgetSpec, CommitSpec, FieldSpec, FieldsSpec, OutboxSpec, Scope, StreamSpec, WindowKind, WindowSpec,
 };
 use crate::engine::step::{DeliveryTag, Message};
 use crate::model::ids::Name;
+use crate::model::template::Template;
 use crate::model::time::{ClockQuality, WallTime};
-use crate::model::topic::{DeviceTemplate, TopicPattern};
+use crate::model::topic::TopicPattern;
 
 fn pipeline() -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("s/{device}").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let device = Template::parse("{device}", &topic).unwrap();
     let kind = WindowKind::Tumbling { size: Span::from_secs(60), offset_ms: 0 };
     let windows = vec![WindowSpec { aggregates: Aggregates::of(&[Kind::Count]), ..WindowSpec::new(name("w"), kind) }];
     let stream = StreamSpec { devices_max: 10, windows, ..StreamSpec::new(name("s"), topic, device) };
@@ -50,8 +51,8 @@ fn restarted_as(driver: Driver<MemoryStore>, pipeline: PipelineSpec) -> Driver<M
 
 fn with_fields(names: &[&str]) -> PipelineSpec {
     let mut pipeline = pipeline();
-    let fields = names.iter().map(|name| (Name::new(name).unwrap(), format!("/{name}")));
-    pipeline.streams[0].format = FormatSpec::Json(FieldsSpec::Named(fields.collect()));
+    let fields = names.iter().map(|name| FieldSpec::number(Name::new(name).unwrap(), format!("/{name}")));
+    pipeline.streams[0].mapping.fields = FieldsSpec::Named(fields.collect());
     pipeline
 }
 

@@ -77,11 +77,12 @@ mod tests {
     use crate::engine::driver::Driver;
     use crate::engine::memory_store::{MemoryStore, memory_store};
     use crate::engine::ring::{Packing, Ring};
-    use crate::engine::spec::{CommitSpec, Records, StreamSpec, TimeSpec, WindowKind, WindowSpec};
+    use crate::engine::spec::{CommitSpec, Records, StreamSpec, WindowKind, WindowSpec};
     use crate::engine::step::{DeliveryTag, Event, Message};
     use crate::model::ids::Name;
+    use crate::model::template::Template;
     use crate::model::time::{ClockQuality, Now, ProcTime, Span, WallTime};
-    use crate::model::topic::{DeviceTemplate, TopicPattern};
+    use crate::model::topic::TopicPattern;
 
     fn name(text: &str) -> Name {
         Name::new(text).unwrap()
@@ -90,10 +91,9 @@ mod tests {
     /// Windows of one second and single readings, by receive time.
     fn spec() -> PipelineSpec {
         let topic = TopicPattern::parse("s/{device}").unwrap();
-        let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+        let device = Template::parse("{device}", &topic).unwrap();
         let kind = WindowKind::Tumbling { size: Span::from_secs(1), offset_ms: 0 };
         let stream = StreamSpec {
-            time: TimeSpec::Receive,
             records: Records::Arrival,
             windows: vec![WindowSpec::new(name("1 s"), kind)],
             ..StreamSpec::new(name("climate"), topic, device)

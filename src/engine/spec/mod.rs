@@ -3,24 +3,31 @@
 
 mod dedup;
 mod join;
+mod mapping;
 mod outbox;
 mod records;
 mod source;
+mod topics;
 mod watermark;
 mod window;
 
 use crate::model::ids::Name;
 use crate::model::limits::DEVICES_DEFAULT;
+use crate::model::template::Template;
 use crate::model::time::{EventTime, Span};
-use crate::model::topic::{DeviceTemplate, TopicPattern};
+use crate::model::topic::TopicPattern;
 
 use super::encode::Encoding;
 
 pub use dedup::{DedupBy, DedupSpec};
 pub use join::{JoinKind, JoinSpec, WindowRef};
+pub use mapping::{FieldKind, FieldSpec, FieldsSpec, MappingSpec, NumberRules, RecordsPattern};
 pub use outbox::{LaneSpec, OutboxSpec, UplinkPolicy};
 pub use records::Records;
-pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec, TimeUnit};
+pub use source::{
+    FormatSpec, GapPolicy, OverlapPolicy, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit, ZonedRules,
+};
+pub use topics::{AvailabilitySpec, DevicePatterns, LabelSpec, RulesSpec, TopicSpec, Whom};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
 pub use window::{KeySpec, LatePolicy, LateUpdates, WindowKind, WindowSpec};
 
@@ -72,18 +79,20 @@ pub struct BudgetSpec {
 pub struct StreamSpec {
     /// Unique among the streams.
     pub name: Name,
-    /// Topics that belong to it.
-    pub topic: TopicPattern,
-    /// How the device id is made.
-    pub device: DeviceTemplate,
-    /// How the group label is made; `None`: there are no groups.
-    pub group: Option<DeviceTemplate>,
-    /// How a payload becomes values.
+    /// Topics that readings come on, at least one; the first that fits counts.
+    pub topics: Vec<TopicSpec>,
+    /// Topics that are passed over although they fit one of `topics`.
+    pub ignore: Vec<TopicPattern>,
+    /// Topics that say who is there.
+    pub availability: Vec<AvailabilitySpec>,
+    /// What the labels' texts stand for.
+    pub labels: Vec<LabelSpec>,
+    /// How payloads are written.
     pub format: FormatSpec,
-    /// Those of the named fields that are states: text, bools or integers, instead of numbers.
-    pub states: Vec<Name>,
-    /// Where the event time comes from.
-    pub time: TimeSpec,
+    /// How they become records.
+    pub mapping: MappingSpec,
+    /// Which records are kept out, and what is calculated from the others.
+    pub rules: RulesSpec,
     /// Watermark and idleness.
     pub watermark: WatermarkSpec,
     /// What to do with open windows of a device that falls idle.
@@ -132,15 +141,16 @@ impl PipelineSpec {
 
 impl StreamSpec {
     /// JSON, receive time, no disorder, nobody ever idle, nothing checked, no windows.
-    pub fn new(name: Name, topic: TopicPattern, device: DeviceTemplate) -> StreamSpec {
+    pub fn new(name: Name, topic: TopicPattern, device: Template) -> StreamSpec {
         StreamSpec {
             name,
-            topic,
-            device,
-            group: None,
-            format: FormatSpec::Json(FieldsSpec::All),
-            states: Vec::new(),
-            time: TimeSpec::Receive,
+            topics: vec![TopicSpec::new(topic, device)],
+            ignore: Vec::new(),
+            availability: Vec::new(),
+            labels: Vec::new(),
+            format: FormatSpec::Json,
+            mapping: MappingSpec::default(),
+            rules: RulesSpec::default(),
             watermark: WatermarkSpec::bounded(Span::ZERO),
             on_idle: OnIdle::Hold,
             max_future: None,
@@ -153,11 +163,23 @@ impl StreamSpec {
         }
     }
 
+    /// What to subscribe to: readings, and who is there.
+    pub fn filters(&self) -> Vec<String> {
+        let readings = self.topics.iter().map(|topic| &topic.pattern);
+        let signals = self.availability.iter().map(|rule| &rule.pattern);
+        readings.chain(signals).map(|pattern| pattern.filter().to_owned()).collect()
+    }
+
+    /// Its devices are in groups.
+    pub fn has_groups(&self) -> bool {
+        self.topics.iter().any(|topic| topic.group.is_some())
+    }
+
     /// A stream that is configured no more: no topic reaches it, its windows are
     /// yet to be set. `None` never happens with a checked name.
     pub(super) fn retired(name: &Name) -> Option<StreamSpec> {
         let topic = TopicPattern::parse("retired").ok()?;
-        let device = DeviceTemplate::parse("retired", &topic).ok()?;
+        let device = Template::parse("retired", &topic).ok()?;
         Some(StreamSpec { devices_max: 1, ..StreamSpec::new(name.clone(), topic, device) })
     }
 }

@@ -2,13 +2,14 @@
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, OnIdle, OutboxSpec, PipelineSpec, Strategy, StreamSpec, WatermarkSpec, WindowKind,
-    WindowSpec,
+    FieldSpec, FieldsSpec, MappingSpec, OnIdle, OutboxSpec, PipelineSpec, Strategy, StreamSpec, WatermarkSpec,
+    WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::limits::DEVICES_MAX;
+use tidegate::model::template::Template;
 use tidegate::model::time::Span;
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 
 /// As [`tumbling`], with a bound that keeps three windows of a device open.
 pub(crate) fn three_open() -> PipelineSpec {
@@ -38,10 +39,13 @@ pub(crate) fn all_aggregates() -> PipelineSpec {
 fn with(kind: WindowKind, aggregates: Aggregates) -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("bench/{device}").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let device = Template::parse("{device}", &topic).unwrap();
     let window = WindowSpec { aggregates, ..WindowSpec::new(name("10s"), kind) };
     let stream = StreamSpec {
-        format: FormatSpec::Json(FieldsSpec::Named(vec![(name("value"), "/value".to_owned())])),
+        mapping: MappingSpec {
+            fields: FieldsSpec::Named(vec![FieldSpec::number(name("value"), "/value")]),
+            ..MappingSpec::default()
+        },
         watermark: WatermarkSpec {
             idle_timeout: Some(Span::from_secs(60)),
             ..WatermarkSpec::bounded(Span::from_secs(5))

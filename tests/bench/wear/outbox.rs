@@ -7,11 +7,13 @@
 use std::fmt::Write as _;
 
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, PipelineSpec, Records, StreamSpec, TimeFallback, TimeFormat, TimeSpec,
+    FieldSpec, FieldsSpec, MappingSpec, PipelineSpec, Records, StreamSpec, TimeCandidate, TimeFallback, TimeFormat,
+    TimeSpec, TimeUnit,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::template::Template;
+use tidegate::model::topic::TopicPattern;
 
 use crate::Options;
 use crate::gateway::{EPOCH_MS, Gateway};
@@ -87,16 +89,18 @@ fn per_record(bytes: u64) -> f64 {
 fn pipeline() -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("bench/{device}").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
-    let field = |text: &str| (name(text), format!("/{text}"));
+    let device = Template::parse("{device}", &topic).unwrap();
+    let field = |text: &str| FieldSpec::number(name(text), format!("/{text}"));
     let fields = ["temperature", "humidity", "pressure"].map(field).to_vec();
     let stream = StreamSpec {
-        format: FormatSpec::Json(FieldsSpec::Named(fields)),
-        time: TimeSpec::Field {
-            pointer: "/ts".into(),
-            format: TimeFormat::EpochMillis,
-            missing: TimeFallback::Reject,
-            bad: TimeFallback::Reject,
+        mapping: MappingSpec {
+            fields: FieldsSpec::Named(fields),
+            time: TimeSpec::Fields {
+                candidates: vec![TimeCandidate { pointer: "/ts".into(), format: TimeFormat::Epoch(TimeUnit::Millis) }],
+                missing: TimeFallback::Reject,
+                bad: TimeFallback::Reject,
+            },
+            ..MappingSpec::default()
         },
         records: Records::Arrival,
         ..StreamSpec::new(name("bench"), topic, device)

@@ -10,13 +10,14 @@ use std::fmt::Write as _;
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec,
-    WatermarkSpec, WindowKind, WindowSpec,
+    CommitSpec, FieldSpec, FieldsSpec, MappingSpec, OnIdle, PipelineSpec, StreamSpec, TimeCandidate, TimeFallback,
+    TimeFormat, TimeSpec, TimeUnit, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
+use tidegate::model::template::Template;
 use tidegate::model::time::Span;
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 
 use crate::Options;
 use crate::gateway::{EPOCH_MS, Gateway};
@@ -92,18 +93,20 @@ impl Load {
 fn pipeline() -> PipelineSpec {
     let name = |text: &str| Name::new(text).unwrap();
     let topic = TopicPattern::parse("bench/{device}").unwrap();
-    let device = DeviceTemplate::parse("{device}", &topic).unwrap();
+    let device = Template::parse("{device}", &topic).unwrap();
     let kind = WindowKind::Tumbling { size: Span::from_secs(WINDOW_S), offset_ms: 0 };
     let kinds = [Kind::Count, Kind::Sum, Kind::Mean, Kind::Min, Kind::Max];
     let window = WindowSpec { aggregates: Aggregates::of(&kinds), ..WindowSpec::new(name("50s"), kind) };
-    let field = |text: &str| (name(text), format!("/{text}"));
+    let field = |text: &str| FieldSpec::number(name(text), format!("/{text}"));
     let stream = StreamSpec {
-        format: FormatSpec::Json(FieldsSpec::Named(vec![field("temperature")])),
-        time: TimeSpec::Field {
-            pointer: "/ts".into(),
-            format: TimeFormat::EpochMillis,
-            missing: TimeFallback::Reject,
-            bad: TimeFallback::Reject,
+        mapping: MappingSpec {
+            fields: FieldsSpec::Named(vec![field("temperature")]),
+            time: TimeSpec::Fields {
+                candidates: vec![TimeCandidate { pointer: "/ts".into(), format: TimeFormat::Epoch(TimeUnit::Millis) }],
+                missing: TimeFallback::Reject,
+                bad: TimeFallback::Reject,
+            },
+            ..MappingSpec::default()
         },
         watermark: WatermarkSpec {
             idle_timeout: Some(Span::from_secs(60)),

@@ -239,7 +239,7 @@ impl Fleet {
     fn message(&mut self, stream: Option<&StreamSpec>, rng: &mut Rng, index: usize, payload: Payload) -> Message {
         let device = &self.devices[index];
         self.next_uid += 1;
-        let has_groups = stream.is_some_and(|stream| stream.group.is_some());
+        let has_groups = stream.is_some_and(|stream| stream.has_groups());
         let topic = topic(device.line, has_groups.then_some(device.site), &device.name);
         Message {
             uid: self.next_uid,
@@ -261,7 +261,7 @@ impl Fleet {
         let long = "x".repeat(200);
         let line = self.devices[index].line;
         let stream = stream_of(spec, line);
-        let site = stream.filter(|stream| stream.group.is_some()).map(|_| self.devices[index].site);
+        let site = stream.filter(|stream| stream.has_groups()).map(|_| self.devices[index].site);
         let mut message = Message {
             uid: self.next_uid,
             topic: "elsewhere/d0".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use tidegate::engine::spec::{FieldsSpec, FormatSpec, Strategy, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
+use tidegate::engine::spec::{FieldsSpec, Strategy, StreamSpec, TimeFallback, TimeFormat, TimeSpec, TimeUnit};
 use tidegate::model::record::RejectReason;
 use tidegate::model::rng::Rng;
 
@@ -44,7 +44,7 @@ pub(super) fn record(rng: &mut Rng, spec: &StreamSpec, at: i64, number: Option<u
             values.insert(key, Datum::Number(value));
         }
     }
-    if !bare && !spec.states.is_empty() && !rng.chance(4) {
+    if !bare && spec.mapping.fields.is_state("mode") && !rng.chance(4) {
         let (json, state) = state(rng);
         write!(text, ",\"mode\":{json}").expect("memory does not fail");
         left_out = u64::from(state.is_none() && json != "null");
@@ -89,37 +89,40 @@ fn state(rng: &mut Rng) -> (&'static str, Option<&'static str>) {
 /// What the time of a record means to its stream.
 fn resolve(spec: &StreamSpec, at: i64, reading: Reading) -> Item {
     let too_early = spec.min_time.is_some() && at < MIN_TIME_MS;
-    match spec.time {
+    match &spec.mapping.time {
         TimeSpec::Receive => {
             let mut values = reading.values;
-            if spec.format == FormatSpec::Json(FieldsSpec::All) {
+            if spec.mapping.fields == FieldsSpec::all() {
                 values.insert("ts", Datum::Number(at as f64));
             }
             Item::Record(Reading { at: None, values, ..reading })
         }
-        TimeSpec::Field { bad: TimeFallback::Reject, .. } if too_early => Item::Reject(RejectReason::BeforeMinTime),
-        TimeSpec::Field { bad: TimeFallback::Receive, .. } if too_early => {
+        TimeSpec::Fields { bad: TimeFallback::Reject, .. } if too_early => Item::Reject(RejectReason::BeforeMinTime),
+        TimeSpec::Fields { bad: TimeFallback::Receive, .. } if too_early => {
             Item::Record(Reading { at: None, ..reading })
         }
-        TimeSpec::Field { .. } => Item::Record(reading),
+        TimeSpec::Fields { .. } | TimeSpec::Own { .. } => Item::Record(reading),
     }
 }
 
 fn time_text(spec: &StreamSpec, at: i64) -> String {
-    match spec.time {
-        TimeSpec::Field { format: TimeFormat::EpochSeconds, .. } => format!("{}.{:03}", at / 1_000, at % 1_000),
-        TimeSpec::Field { .. } | TimeSpec::Receive => at.to_string(),
-    }
+    if has_unit(spec, TimeUnit::Seconds) { format!("{}.{:03}", at / 1_000, at % 1_000) } else { at.to_string() }
+}
+
+/// Whether the time field of the stream counts `unit`.
+fn has_unit(spec: &StreamSpec, unit: TimeUnit) -> bool {
+    let TimeSpec::Fields { candidates, .. } = &spec.mapping.time else { return false };
+    candidates.iter().any(|candidate| candidate.format == TimeFormat::Epoch(unit))
 }
 
 /// Payloads that are none, each with its reason.
 pub(super) fn garbage(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> Payload {
     use RejectReason::{Empty, NoValues, NotFinite, NotJson, TooLarge, WrongShape, WrongType};
     let ts = time_text(spec, wall);
-    let all = spec.format == FormatSpec::Json(FieldsSpec::All);
-    let (missing, bad) = match &spec.time {
+    let all = spec.mapping.fields == FieldsSpec::all();
+    let (missing, bad) = match &spec.mapping.time {
         TimeSpec::Receive => (TimeFallback::Receive, TimeFallback::Receive),
-        TimeSpec::Field { missing, bad, .. } => (*missing, *bad),
+        TimeSpec::Fields { missing, bad, .. } | TimeSpec::Own { missing, bad, .. } => (*missing, *bad),
     };
     let values = BTreeMap::from([("v", Datum::Number(1.25))]);
     let unless = |fallback, reason| match fallback {
@@ -129,7 +132,7 @@ pub(super) fn garbage(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> Payload {
         }
     };
     // In a stream of receive times in which all numbers count, `ts` is a value.
-    let ts_counts = all && spec.time == TimeSpec::Receive;
+    let ts_counts = all && spec.mapping.time == TimeSpec::Receive;
     let (text, item) = match rng.below(12) {
         0 => (String::new(), Item::Reject(Empty)),
         1 => ("garbage".to_owned(), Item::Reject(NotJson)),
@@ -152,7 +155,7 @@ pub(super) fn garbage(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> Payload {
 
 /// A time that a clock that runs wild may show: far ahead, long ago, or the end of all.
 pub(super) fn wild(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> i64 {
-    let millis = matches!(spec.time, TimeSpec::Field { format: TimeFormat::EpochMillis, .. });
+    let millis = has_unit(spec, TimeUnit::Millis);
     // Without the guard, the end of time would end the stream: ahead, but not for good.
     match (rng.below(4), spec.max_future) {
         (0, Some(_)) if millis => i64::MAX,

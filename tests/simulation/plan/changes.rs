@@ -1,7 +1,7 @@
 //! The configuration of another day.
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
-use tidegate::engine::spec::{FieldsSpec, FormatSpec, Records, Strategy, StreamSpec, WindowKind};
+use tidegate::engine::spec::{FieldSpec, FieldsSpec, Records, Strategy, StreamSpec, WindowKind};
 use tidegate::model::rng::Rng;
 use tidegate::model::time::Span;
 
@@ -14,14 +14,14 @@ impl Plan {
             if rng.chance(2) {
                 stream.windows.reverse();
             }
-            let FormatSpec::Json(FieldsSpec::Named(fields)) = &mut stream.format else { continue };
-            fields.retain(|(name, _)| name.as_str() != "x");
+            let FieldsSpec::Named(fields) = &mut stream.mapping.fields else { continue };
+            fields.retain(|field| field.name.as_str() != "x");
             if rng.chance(2) {
                 fields.reverse();
             }
             if rng.chance(2) {
                 let place = as_len(rng.below(3));
-                fields.insert(place, (name("x"), "/x".to_owned()));
+                fields.insert(place, FieldSpec::number(name("x"), "/x"));
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Streams by chance, and what is joined of them.
 
 use tidegate::engine::spec::{
-    AllIdle, DedupBy, DedupSpec, FieldsSpec, FormatSpec, JoinKind, JoinSpec, KeySpec, OnIdle, Records, Resume, Scope,
-    Strategy, StreamSpec, TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowRef,
+    AllIdle, DedupBy, DedupSpec, FieldSpec, FieldsSpec, JoinKind, JoinSpec, KeySpec, MappingSpec, OnIdle, Records,
+    Resume, Scope, Strategy, StreamSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit, TopicSpec,
+    WatermarkSpec, WindowKind, WindowRef,
 };
 use tidegate::model::rng::Rng;
+use tidegate::model::template::Template;
 use tidegate::model::time::{EventTime, Span};
-use tidegate::model::topic::{DeviceTemplate, TopicPattern};
+use tidegate::model::topic::TopicPattern;
 
 use super::{MIN_TIME_MS, as_ms, name, pick, window};
 
@@ -16,13 +18,13 @@ pub(super) fn stream(rng: &mut Rng, line: u64, idle_allowed: bool) -> StreamSpec
     let grouped = matches!(scope, Scope::Group(_)) || rng.chance(5);
     let pattern = if grouped { format!("s{line}/{{site}}/{{device}}") } else { format!("s{line}/{{device}}") };
     let topic = TopicPattern::parse(&pattern).expect("a valid pattern");
-    let template = |text: &str| DeviceTemplate::parse(text, &topic).expect("a valid template");
+    let template = |text: &str| Template::parse(text, &topic).expect("a valid template");
     let (device, group) = (template("{device}"), grouped.then(|| template("{site}")));
     let idle = pick(rng, &[0, 400, 3_000]);
     let shares = matches!(scope, Scope::Stream(_) | Scope::Group(_));
     let dedup = dedup(rng);
     let named = !rng.chance(3);
-    let fields = if named { FieldsSpec::Named(fields(&strategy, dedup.as_ref())) } else { FieldsSpec::All };
+    let fields = if named { FieldsSpec::Named(fields(&strategy, dedup.as_ref())) } else { FieldsSpec::all() };
     let watermark = WatermarkSpec {
         strategy,
         idle_timeout: (idle_allowed && idle > 0).then(|| Span::from_millis(idle)),
@@ -31,10 +33,8 @@ pub(super) fn stream(rng: &mut Rng, line: u64, idle_allowed: bool) -> StreamSpec
         all_idle: if shares && rng.chance(3) { AllIdle::Stay } else { AllIdle::Advance },
     };
     let mut spec = StreamSpec {
-        group,
-        states: if named { vec![name("mode")] } else { Vec::new() },
-        format: FormatSpec::Json(fields),
-        time: time(rng),
+        topics: vec![TopicSpec { group, ..TopicSpec::new(topic.clone(), device.clone()) }],
+        mapping: MappingSpec { fields, time: time(rng), ..MappingSpec::default() },
         watermark,
         on_idle: match rng.below(6) {
             0 | 1 => OnIdle::Hold,
@@ -48,7 +48,9 @@ pub(super) fn stream(rng: &mut Rng, line: u64, idle_allowed: bool) -> StreamSpec
         dedup,
         ..StreamSpec::new(name(&format!("stream{line}")), topic, device)
     };
-    if spec.time == TimeSpec::Receive && matches!(&spec.dedup, Some(dedup) if dedup.by == DedupBy::TimeAndValues) {
+    if spec.mapping.time == TimeSpec::Receive
+        && matches!(&spec.dedup, Some(dedup) if dedup.by == DedupBy::TimeAndValues)
+    {
         spec.dedup = None;
     }
     let windows = if spec.records != Records::Off && rng.chance(3) { 0 } else { rng.between(1, 3) };
@@ -76,7 +78,7 @@ fn let_devices_end(rng: &mut Rng, spec: &mut StreamSpec) {
     spec.state_ttl = Some(spec.shortest_ttl() + Span::from_millis(rng.between(1, 3_000)));
 }
 
-fn fields(strategy: &Strategy, dedup: Option<&DedupSpec>) -> Vec<(tidegate::model::ids::Name, String)> {
+fn fields(strategy: &Strategy, dedup: Option<&DedupSpec>) -> Vec<FieldSpec> {
     let mut names = vec!["v", "a", "mode"];
     if matches!(strategy, Strategy::Punctuated { .. }) {
         names.push("m");
@@ -84,7 +86,11 @@ fn fields(strategy: &Strategy, dedup: Option<&DedupSpec>) -> Vec<(tidegate::mode
     if dedup.is_some_and(|dedup| dedup.by != DedupBy::TimeAndValues) {
         names.push("n");
     }
-    names.into_iter().map(|field| (name(field), format!("/{field}"))).collect()
+    let field = |text: &str| match text {
+        "mode" => FieldSpec::state(name(text), format!("/{text}")),
+        _ => FieldSpec::number(name(text), format!("/{text}")),
+    };
+    names.into_iter().map(field).collect()
 }
 
 fn dedup(rng: &mut Rng) -> Option<DedupSpec> {
@@ -135,9 +141,9 @@ fn time(rng: &mut Rng) -> TimeSpec {
     if rng.chance(8) {
         return TimeSpec::Receive;
     }
-    TimeSpec::Field {
-        pointer: "/ts".to_owned(),
-        format: if rng.chance(3) { TimeFormat::EpochSeconds } else { TimeFormat::EpochMillis },
+    let unit = if rng.chance(3) { TimeUnit::Seconds } else { TimeUnit::Millis };
+    TimeSpec::Fields {
+        candidates: vec![TimeCandidate { pointer: "/ts".to_owned(), format: TimeFormat::Epoch(unit) }],
         missing: fallback(rng.chance(4)),
         bad: fallback(rng.chance(4)),
     }

@@ -63,7 +63,7 @@ fn calendar(rng: &mut Rng) -> WindowKind {
 fn key(rng: &mut Rng, stream: &StreamSpec) -> KeySpec {
     let scope = stream.watermark.scope;
     match rng.below(4) {
-        0 if scope != Scope::Device && stream.group.is_some() => KeySpec::Group,
+        0 if scope != Scope::Device && stream.has_groups() => KeySpec::Group,
         1 if matches!(scope, Scope::Stream(_) | Scope::Shared) => KeySpec::Stream,
         _ => KeySpec::Device,
     }

@@ -1,0 +1,59 @@
+//! How payloads of a stream become records: where they begin, what their numbers look like.
+
+use crate::config::problem::{Report, Wrong};
+use crate::config::raw::Value;
+use crate::engine::spec::{FieldsSpec, MappingSpec, NumberRules, RecordsPattern, TimeSpec};
+use crate::model::limits::RECORD_PATTERNS_MAX;
+use crate::model::template::PayloadText;
+
+use super::table::Table;
+
+/// Puts together what was read.
+pub(super) fn check(
+    table: &Table<'_>,
+    fields: Option<FieldsSpec>,
+    time: Option<TimeSpec>,
+    texts: Option<Vec<PayloadText>>,
+    report: &mut Report,
+) -> Option<MappingSpec> {
+    let records = explode(table, report);
+    let text_numbers = text_numbers(table, report);
+    let (records, texts) = (records?, texts?);
+    for text in &texts {
+        if let PayloadText::Key(number) = text
+            && records.iter().all(|pattern| pattern.stars() <= *number)
+        {
+            let wrong = Wrong::new(format!("`{{*{}}}` is used, and no place has so many `*`", number + 1));
+            report.problem(&table.spot_of("explode"), wrong.hint("explode = \"/*/*\""));
+        }
+    }
+    Some(MappingSpec { fields: fields?, time: time?, records, text_numbers: text_numbers?, texts })
+}
+
+fn explode(table: &Table<'_>, report: &mut Report) -> Option<Vec<RecordsPattern>> {
+    let Some(item) = table.get("explode") else { return Some(Vec::new()) };
+    let items = item.one_or_more(1..=RECORD_PATTERNS_MAX, report)?;
+    let pattern = |item: &super::table::Item<'_>, report: &mut Report| {
+        if matches!(item.value, Value::Text(text) if text.is_empty()) {
+            return RecordsPattern::parse("");
+        }
+        item.parsed("a JSON Pointer in which `*` is any key", report, |text| {
+            let wrong = || Wrong::new("must be a JSON Pointer in which `*` is any key, or \"\": the payload itself");
+            RecordsPattern::parse(text).ok_or_else(|| wrong().hint("\"/readings/*\""))
+        })
+    };
+    let patterns: Vec<_> = items.iter().filter_map(|item| pattern(item, report)).collect();
+    (patterns.len() == items.len()).then_some(patterns)
+}
+
+fn text_numbers(table: &Table<'_>, report: &mut Report) -> Option<Option<NumberRules>> {
+    let rules = |decimal_comma, units| Some(NumberRules { decimal_comma, units });
+    let words = [
+        ("off", None),
+        ("plain", rules(false, false)),
+        ("comma", rules(true, false)),
+        ("units", rules(false, true)),
+        ("comma_units", rules(true, true)),
+    ];
+    table.choice("text_numbers", &words, report)
+}

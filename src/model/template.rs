@@ -1,0 +1,249 @@
+//! Texts that are put together from a message: device ids, labels, field names.
+//!
+//! ```text
+//! {device}            what the topic captured under that name
+//! {/deviceInfo/devEui}  the record's value at this JSON Pointer
+//! {^/PublisherId}     the same, from the top of the payload
+//! {*1}                the key that the first `*` of `records` met
+//! {zone}              a label of the stream
+//! north-{unit}        text and braces, as many as wanted
+//! ```
+
+use super::ids::DeviceId;
+use super::limits::{DEVICE_ID_BYTES, TEXTS_MAX};
+use super::topic::{Captures, TopicError, TopicPattern};
+
+/// A checked template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    Capture(usize),
+    Payload(usize),
+    Label(usize),
+}
+
+/// A text that templates take from the payload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PayloadText {
+    /// At this JSON Pointer of the record.
+    Record(String),
+    /// At this JSON Pointer of the whole payload.
+    Document(String),
+    /// The key or index that the n-th `*` of `records` met, from 0.
+    Key(usize),
+}
+
+/// What braces may name. Texts of the payload are collected: each has its place.
+#[derive(Debug, Default)]
+pub struct Words<'w> {
+    /// The stream's labels, by place.
+    pub labels: &'w [String],
+    /// The texts that templates have asked for so far.
+    pub texts: Vec<PayloadText>,
+}
+
+/// Where the texts of one record are found.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// What the topic captured.
+    pub captures: &'a Captures<'a>,
+    /// What the payload holds, by the places of [`Words::texts`].
+    pub texts: &'a [Option<&'a str>],
+    /// The labels, by place; `None` for one that could not be made.
+    pub labels: &'a [Option<DeviceId>],
+}
+
+impl Template {
+    /// Parses a template that takes nothing but captures of `pattern`.
+    ///
+    /// # Errors
+    /// An unknown capture, an unclosed brace, or nothing at all.
+    pub fn parse(template: &str, pattern: &TopicPattern) -> Result<Template, TopicError> {
+        let mut words = Words::default();
+        let parsed = Template::parse_with(template, pattern, &mut words)?;
+        if words.texts.is_empty() {
+            Ok(parsed)
+        } else {
+            Err(TopicError::new(format!("\"{template}\": nothing of the payload can be used here")))
+        }
+    }
+
+    /// Parses a template; what it takes from the payload is added to `words`.
+    ///
+    /// # Errors
+    /// An unknown name, an unclosed brace, a bad pointer, too many texts, or nothing at all.
+    pub fn parse_with(template: &str, pattern: &TopicPattern, words: &mut Words<'_>) -> Result<Template, TopicError> {
+        let mut parts = Vec::new();
+        let mut rest = template;
+        while let Some(open) = rest.find('{') {
+            if open > 0 {
+                parts.push(Part::Literal(rest[..open].to_owned()));
+            }
+            let Some(close) = rest[open..].find('}') else {
+                return Err(TopicError::new(format!("\"{template}\": `{{` without `}}`")));
+            };
+            parts.push(part(template, &rest[open + 1..open + close], pattern, words)?);
+            rest = &rest[open + close + 1..];
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Literal(rest.to_owned()));
+        }
+        if parts.is_empty() {
+            return Err(TopicError::new("is empty".into()));
+        }
+        if let [Part::Literal(fixed)] = parts.as_slice()
+            && DeviceId::new(fixed).is_none()
+        {
+            return Err(TopicError::new(format!(
+                "\"{template}\" is no device id: 1 to {DEVICE_ID_BYTES} printable bytes"
+            )));
+        }
+        Ok(Template { parts })
+    }
+
+    /// Whether it is the same for all records of a message.
+    pub fn is_of_message(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Literal(_) | Part::Capture(_)))
+    }
+
+    /// Whether it takes labels.
+    pub fn has_labels(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Label(_)))
+    }
+
+    /// The text; borrowed where one part is all of it, else written into `buffer`. `None`
+    /// when a part of it is not there, or when it is empty, too long or not printable.
+    pub fn resolve<'a>(
+        &'a self,
+        source: Source<'a>,
+        buffer: &'a mut heapless::String<DEVICE_ID_BYTES>,
+    ) -> Option<&'a str> {
+        let text = match self.parts.as_slice() {
+            [part] => part.text(source)?,
+            parts => {
+                buffer.clear();
+                for part in parts {
+                    buffer.push_str(part.text(source)?).ok()?;
+                }
+                buffer
+            }
+        };
+        let printable = !text.bytes().any(|byte| byte < 0x20 || byte == 0x7f);
+        (printable && !text.is_empty() && text.len() <= DEVICE_ID_BYTES).then_some(text)
+    }
+
+    /// As [`Template::resolve`], to keep: at most 128 bytes are copied.
+    pub fn id(&self, source: Source<'_>) -> Option<DeviceId> {
+        let mut buffer = heapless::String::new();
+        self.resolve(source, &mut buffer).and_then(DeviceId::new)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// A message of which nothing but the topic is known.
+    pub fn topic(captures: &'a Captures<'a>) -> Source<'a> {
+        Source { captures, texts: &[], labels: &[] }
+    }
+}
+
+impl Part {
+    fn text<'a>(&'a self, source: Source<'a>) -> Option<&'a str> {
+        match self {
+            Part::Literal(literal) => Some(literal),
+            Part::Capture(place) => source.captures.get(*place).copied(),
+            Part::Payload(place) => source.texts.get(*place).copied().flatten(),
+            Part::Label(place) => source.labels.get(*place)?.as_ref().map(DeviceId::as_str),
+        }
+    }
+}
+
+/// What stands between two braces.
+fn part(template: &str, name: &str, pattern: &TopicPattern, words: &mut Words<'_>) -> Result<Part, TopicError> {
+    if let Some(place) = pattern.capture_names().iter().position(|known| known == name) {
+        return Ok(Part::Capture(place));
+    }
+    if let Some(place) = words.labels.iter().position(|known| known == name) {
+        return Ok(Part::Label(place));
+    }
+    let text = match (name.strip_prefix('^'), name.strip_prefix('*')) {
+        (Some(pointer), _) if pointer.starts_with('/') => PayloadText::Document(pointer.to_owned()),
+        (_, Some(number)) => {
+            let number: Option<usize> = number.parse().ok().filter(|number| (1..=8).contains(number));
+            let wrong = || TopicError::new(format!("\"{template}\": `{{*1}}` to `{{*8}}` name keys of `records`"));
+            PayloadText::Key(number.ok_or_else(wrong)? - 1)
+        }
+        _ if name.starts_with('/') => PayloadText::Record(name.to_owned()),
+        _ => {
+            let names = pattern.capture_names();
+            return Err(TopicError::new(format!(
+                "\"{template}\": the topic captures no `{name}` (it has: {})",
+                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+            )));
+        }
+    };
+    if let Some(place) = words.texts.iter().position(|known| *known == text) {
+        return Ok(Part::Payload(place));
+    }
+    if words.texts.len() == TEXTS_MAX {
+        return Err(TopicError::new(format!("\"{template}\": more than {TEXTS_MAX} texts of the payload are used")));
+    }
+    words.texts.push(text);
+    Ok(Part::Payload(words.texts.len() - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(template: &str, texts: &[Option<&str>], labels: &[Option<DeviceId>]) -> Option<String> {
+        let pattern = TopicPattern::parse("site/{site}/{unit}").expect("valid");
+        let names = ["zone".to_owned()];
+        let mut words = Words { labels: &names, texts: Vec::new() };
+        let template = Template::parse_with(template, &pattern, &mut words).expect("valid");
+        let captures = pattern.match_topic("site/north/7").expect("fits");
+        let mut buffer = heapless::String::new();
+        template.resolve(Source { captures: &captures, texts, labels }, &mut buffer).map(str::to_owned)
+    }
+
+    #[test]
+    fn texts_come_from_topic_payload_keys_and_labels() {
+        assert_eq!(made("{site}-{unit}", &[], &[]).as_deref(), Some("north-7"));
+        assert_eq!(made("{/model}/{/id}", &[Some("Prologue"), Some("5")], &[]).as_deref(), Some("Prologue/5"));
+        assert_eq!(made("{^/pub}.{*1}", &[Some("press"), Some("7")], &[]).as_deref(), Some("press.7"));
+        assert_eq!(made("{zone}", &[], &[DeviceId::new("cellar")]).as_deref(), Some("cellar"));
+    }
+
+    #[test]
+    fn without_one_of_its_parts_there_is_no_text() {
+        assert_eq!(made("{/model}/{/id}", &[Some("Prologue"), None], &[]), None);
+        assert_eq!(made("{/model}", &[Some("")], &[]), None);
+        assert_eq!(made("{/model}", &[Some("a\nb")], &[]), None);
+        assert_eq!(made("{/model}", &[Some(&"x".repeat(129))], &[]), None);
+        assert_eq!(made("{zone}", &[], &[None]), None);
+    }
+
+    #[test]
+    fn a_text_that_is_asked_for_twice_has_one_place() {
+        let pattern = TopicPattern::parse("a/{x}").expect("valid");
+        let mut words = Words::default();
+        Template::parse_with("{/id}-{x}", &pattern, &mut words).expect("valid");
+        Template::parse_with("{/id}", &pattern, &mut words).expect("valid");
+        assert_eq!(words.texts, [PayloadText::Record("/id".into())]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let pattern = TopicPattern::parse("a/{x}").expect("valid");
+        let error = |text: &str| Template::parse(text, &pattern).expect_err(text).to_string();
+        assert!(error("{y}").contains("it has: x"));
+        assert!(error("{x").contains("without"));
+        assert!(error("").contains("empty"));
+        assert!(error("{*9}").contains("`{*1}`"));
+        assert!(error("{/id}").contains("nothing of the payload"));
+    }
+}
