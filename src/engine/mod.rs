@@ -297,6 +297,10 @@ impl Engine {
                 }
                 Ok(DecodedTime::Receive) => (now.wall.as_event_time(), TimeSource::Receive),
                 Ok(DecodedTime::Event(at)) => (at, TimeSource::Device),
+                Ok(DecodedTime::Relative(millis)) => {
+                    let at = now.wall.as_event_time().as_millis().saturating_add(millis);
+                    (EventTime::from_millis(at), TimeSource::Receive)
+                }
             };
             if message.retain && stream.is_stale_state(device.as_str(), at, source) {
                 stream.ignore();

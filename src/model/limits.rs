@@ -14,6 +14,9 @@ pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 pub const PAYLOAD_DEPTH_MAX: usize = 128;
 /// Fields of one stream. Further ones in a payload are counted and left out.
 pub const FIELDS_MAX: usize = 64;
+/// Fields in which the time of one record is looked for: the names of a few firmware
+/// versions. All of them are read before one counts.
+pub const TIME_CANDIDATES_MAX: usize = 8;
 /// Distinct states (texts of fields of type `state`) of one stream. Modes and alarms of
 /// devices are a handful of words; a field with more is text that is not a state. Further
 /// ones are counted and left out.

@@ -15,8 +15,9 @@ use tidegate::config::problem::Problem;
 use tidegate::engine::aggregate::Kind;
 use tidegate::engine::outbox::LaneKind;
 use tidegate::engine::spec::{
-    AllIdle, BudgetSpec, FieldsSpec, FormatSpec, KeySpec, LaneSpec, LatePolicy, LateUpdates, OnIdle, OutboxSpec,
-    Resume, Scope, Strategy, TimeFallback, TimeFormat, TimeSpec, UplinkPolicy, WatermarkSpec, WindowKind,
+    AllIdle, BudgetSpec, FieldsSpec, FormatSpec, GapPolicy, KeySpec, LaneSpec, LatePolicy, LateUpdates, OnIdle,
+    OutboxSpec, OverlapPolicy, Resume, Scope, Strategy, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit,
+    UplinkPolicy, WatermarkSpec, WindowKind, ZonedRules,
 };
 use tidegate::engine::window::calendar::{CalendarUnit, Zone};
 use tidegate::model::ids::Name;
@@ -174,9 +175,8 @@ fn a_minimal_file_has_the_documented_defaults() {
     assert_eq!(stream.format, FormatSpec::Json(FieldsSpec::All));
     assert_eq!(
         stream.time,
-        TimeSpec::Field {
-            pointer: "/ts".into(),
-            format: TimeFormat::EpochMillis,
+        TimeSpec::Fields {
+            candidates: vec![TimeCandidate { pointer: "/ts".into(), format: TimeFormat::Epoch(TimeUnit::Millis) }],
             missing: TimeFallback::Reject,
             bad: TimeFallback::Reject,
         }
@@ -238,10 +238,14 @@ fn a_full_file_says_what_it_says() {
     let FormatSpec::Json(FieldsSpec::Named(fields)) = &climate.format else { panic!("named fields") };
     let fields: Vec<_> = fields.iter().map(|(name, pointer)| (name.as_str(), pointer.as_str())).collect();
     assert_eq!(fields, [("humidity", "/a~1b/0"), ("temperature", "/temperature")]);
-    assert!(matches!(
+    assert_eq!(
         climate.time,
-        TimeSpec::Field { format: TimeFormat::Rfc3339, missing: TimeFallback::Receive, bad: TimeFallback::Receive, .. }
-    ));
+        TimeSpec::Fields {
+            candidates: vec![TimeCandidate { pointer: "/ts".into(), format: TimeFormat::Rfc3339 }],
+            missing: TimeFallback::Receive,
+            bad: TimeFallback::Receive,
+        }
+    );
     assert_eq!((climate.watermark.idle_timeout, climate.max_future, climate.min_time), (None, None, None));
     assert_eq!((climate.watermark.scope, climate.on_idle, climate.devices_max), (Scope::Shared, OnIdle::Hold, 7));
     let [quarter, day] = climate.windows.as_slice() else { panic!("two windows") };
@@ -250,6 +254,60 @@ fn a_full_file_says_what_it_says() {
     assert_eq!(quarter.aggregates.kinds, [Kind::Max, Kind::Count]);
     assert_eq!(day.kind, WindowKind::Tumbling { size: Span::from_secs(86_400), offset_ms: 21_600_000 });
     assert_eq!((&boiler.time, boiler.min_time), (&TimeSpec::Receive, Some(EventTime::from_millis(1_577_836_800_000))));
+}
+
+#[test]
+fn times_are_read_from_where_the_configuration_says() {
+    let time = |text: &str| {
+        let text = MINIMAL.replace("{ field = \"/ts\", unit = \"ms\" }", text);
+        accepted(&text).config.pipeline.streams.remove(0).time
+    };
+    let (missing, bad) = (TimeFallback::Reject, TimeFallback::Reject);
+    let fields = |candidates: &[(&str, TimeFormat)], bad| {
+        let candidate = |(pointer, format): &(&str, TimeFormat)| TimeCandidate {
+            pointer: (*pointer).to_owned(),
+            format: format.clone(),
+        };
+        TimeSpec::Fields { candidates: candidates.iter().map(candidate).collect(), missing, bad }
+    };
+    let berlin = |gap, overlap| Some(ZonedRules { zone: Zone::find("Europe/Berlin").unwrap(), gap, overlap });
+    let (reject, earlier) = (GapPolicy::Reject, OverlapPolicy::Earlier);
+    for unit in [TimeUnit::Seconds, TimeUnit::Millis, TimeUnit::Micros, TimeUnit::Nanos] {
+        let text = format!("{{ field = \"/ts\", unit = \"{}\" }}", unit.as_str());
+        assert_eq!(time(&text), fields(&[("/ts", TimeFormat::Epoch(unit))], bad));
+    }
+    let iso = TimeFormat::Iso { zone: None };
+    assert_eq!(time("{ field = \"/t\", format = \"iso\" }"), fields(&[("/t", iso.clone())], bad));
+    let zoned = TimeFormat::Iso { zone: berlin(reject, earlier) };
+    assert_eq!(time("{ field = \"/t\", format = \"iso\", zone = \"europe/berlin\" }"), fields(&[("/t", zoned)], bad));
+    let pattern = TimeFormat::Pattern {
+        pattern: "%d.%m.%Y %H:%M".to_owned(),
+        zone: berlin(GapPolicy::Forward, OverlapPolicy::Later),
+    };
+    assert_eq!(
+        time(
+            "{ field = \"/t\", format = \"%d.%m.%Y %H:%M\", zone = \"Europe/Berlin\", gap = \"forward\", overlap = \"later\" }"
+        ),
+        fields(&[("/t", pattern)], bad)
+    );
+    let offset = TimeFormat::Pattern { pattern: "%FT%T%z".to_owned(), zone: None };
+    assert_eq!(time("{ field = \"/t\", format = \"%FT%T%z\" }"), fields(&[("/t", offset)], bad));
+    // F108: a field that was renamed, and one beside it.
+    assert_eq!(
+        time(
+            "[{ field = [\"/time\", \"/t\"], format = \"iso\" }, { field = \"/ts\", unit = \"s\", bad = \"receive\" }]"
+        ),
+        fields(
+            &[("/time", iso.clone()), ("/t", iso), ("/ts", TimeFormat::Epoch(TimeUnit::Seconds))],
+            TimeFallback::Receive
+        )
+    );
+    assert_eq!(time("{ source = \"receive\" }"), TimeSpec::Receive);
+    assert_eq!(time("{ source = \"payload\" }"), TimeSpec::Own { unit: None, missing, bad });
+    assert_eq!(
+        time("{ source = \"payload\", unit = \"us\" }"),
+        TimeSpec::Own { unit: Some(TimeUnit::Micros), missing, bad }
+    );
 }
 
 #[test]

@@ -4,11 +4,14 @@
 
 mod random;
 mod times;
+mod written;
 
 use serde_json::Value;
 use tidegate::engine::decode::{DecodedTime, decoder};
 use tidegate::engine::fields::FieldTable;
-use tidegate::engine::spec::{FieldsSpec, FormatSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
+use tidegate::engine::spec::{
+    FieldsSpec, FormatSpec, StreamSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit,
+};
 use tidegate::model::ids::Name;
 use tidegate::model::limits::{FIELDS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 use tidegate::model::record::RejectReason::{self, *};
@@ -32,7 +35,7 @@ fn stream(fields: FieldsSpec, time: TimeSpec) -> StreamSpec {
 }
 
 fn field_time(format: TimeFormat, missing: TimeFallback, bad: TimeFallback) -> TimeSpec {
-    TimeSpec::Field { pointer: "/ts".into(), format, missing, bad }
+    TimeSpec::Fields { candidates: vec![TimeCandidate { pointer: "/ts".into(), format }], missing, bad }
 }
 
 fn strict(format: TimeFormat) -> TimeSpec {
@@ -53,6 +56,7 @@ fn decode(spec: &StreamSpec, payload: impl AsRef<[u8]>) -> Vec<Result<Plain, Rej
             let at = match decoded.time {
                 DecodedTime::Event(at) => Some(at.as_millis()),
                 DecodedTime::Receive => None,
+                DecodedTime::Relative(_) => panic!("JSON has no times of its own"),
             };
             assert!(decoded.values.is_sorted_by(|a, b| a.0 < b.0), "each field once, in the order of the table");
             assert!(decoded.values.iter().all(|(_, value)| value.is_finite()));
@@ -129,7 +133,7 @@ fn a_payload_that_is_no_record_has_a_reason() {
 
 #[test]
 fn f29_an_array_is_one_record_per_object_and_a_bad_one_does_not_spoil_the_others() {
-    let spec = stream(named(&[("t", "/t")]), strict(TimeFormat::EpochSeconds));
+    let spec = stream(named(&[("t", "/t")]), strict(TimeFormat::Epoch(TimeUnit::Seconds)));
     let payload = r#"[{"ts":1713970366,"t":1}, {"t":2}, 7, {"ts":1713970368,"t":"x"}, {"ts":1713970369,"t":5}]"#;
     assert_eq!(
         decode(&spec, payload),
@@ -198,7 +202,7 @@ fn a_field_without_a_finite_number_is_left_out_and_the_rest_is_kept() {
 
 #[test]
 fn of_equal_keys_the_last_counts_with_all_below_it() {
-    let spec = stream(named(&[("x", "/a/x"), ("y", "/a/y")]), strict(TimeFormat::EpochSeconds));
+    let spec = stream(named(&[("x", "/a/x"), ("y", "/a/y")]), strict(TimeFormat::Epoch(TimeUnit::Seconds)));
     let cases: &[(&str, Result<Plain, RejectReason>)] = &[
         (r#"{"ts":1e9,"a":{"x":1,"x":2,"x":3}}"#, Ok(record(Some(1_000_000_000_000), &[("x", 3.0)], 0))),
         (r#"{"ts":1e9,"a":{"x":1},"a":{"y":2}}"#, Ok(record(Some(1_000_000_000_000), &[("y", 2.0)], 0))),
@@ -214,7 +218,7 @@ fn of_equal_keys_the_last_counts_with_all_below_it() {
 
 #[test]
 fn all_numbers_are_named_by_their_path_and_the_time_is_no_value() {
-    let spec = stream(FieldsSpec::All, strict(TimeFormat::EpochMillis));
+    let spec = stream(FieldsSpec::All, strict(TimeFormat::Epoch(TimeUnit::Millis)));
     let payload = r#"{"ts":1713970366000,"a":1,"b":{"c":[2,{"d":3}],"e":"x"},"f":true,"g":null,"":{"h":4}}"#;
     // An empty key is an empty first level: no dot follows it.
     let values = [("a", 1.0), ("b.c.0", 2.0), ("b.c.1.d", 3.0), ("h", 4.0)];
@@ -247,7 +251,7 @@ fn fields_beyond_the_bound_or_with_impossible_names_are_left_out() {
 
 #[test]
 fn a_decoder_keeps_nothing_of_one_payload_for_the_next() {
-    let spec = stream(named(&[("a", "/a"), ("b", "/b")]), strict(TimeFormat::EpochSeconds));
+    let spec = stream(named(&[("a", "/a"), ("b", "/b")]), strict(TimeFormat::Epoch(TimeUnit::Seconds)));
     let FormatSpec::Json(fields) = &spec.format;
     let (mut decoder, mut table) = (decoder(&spec), FieldTable::new(fields));
     let mut seen = Vec::new();

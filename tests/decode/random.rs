@@ -1,7 +1,7 @@
 //! Random and damaged documents against a naive reader.
 
 use serde_json::{Map, Value, json};
-use tidegate::engine::spec::{FieldsSpec, StreamSpec, TimeFormat, TimeSpec};
+use tidegate::engine::spec::{FieldsSpec, StreamSpec, TimeFormat, TimeSpec, TimeUnit};
 use tidegate::model::limits::FIELDS_MAX;
 use tidegate::model::record::RejectReason::{self, *};
 
@@ -118,9 +118,10 @@ fn damaged_payloads_never_panic_and_are_json_exactly_when_serde_json_says_so() {
     ];
     let pieces: [&[u8]; 14] =
         [b"{", b"}", b"[", b"]", b"\"", b"\\", b",", b":", b"1e999", b"-", b"\\ud800", b"\xff", b"0", b"null"];
-    let specs =
-        [TimeFormat::EpochSeconds, TimeFormat::EpochMillis, TimeFormat::Rfc3339].into_iter().flat_map(|format| {
-            [named(&[("t", "/t"), ("z", "/x/y/2/z")]), FieldsSpec::All].map(|f| stream(f, strict(format)))
+    let specs = [TimeFormat::Epoch(TimeUnit::Seconds), TimeFormat::Epoch(TimeUnit::Millis), TimeFormat::Rfc3339]
+        .into_iter()
+        .flat_map(|format| {
+            [named(&[("t", "/t"), ("z", "/x/y/2/z")]), FieldsSpec::All].map(|f| stream(f, strict(format.clone())))
         });
     let specs: Vec<StreamSpec> = specs.collect();
     let mut accepted = 0;

@@ -1,56 +1,67 @@
 //! Where the event time comes from.
 
 use tidegate::engine::decode::{explain, time};
-use tidegate::engine::spec::{FieldsSpec, TimeFallback, TimeFormat};
+use tidegate::engine::spec::{FieldsSpec, TimeFallback, TimeFormat, TimeUnit};
 use tidegate::model::record::RejectReason::{self, *};
 
 use super::{at, field_time, one, record, stream, strict};
 
 #[test]
 fn epochs_are_exact_and_rounded_half_away_from_zero() {
-    use TimeFormat::{EpochMillis as Ms, EpochSeconds as S};
-    let cases: &[(TimeFormat, &str, Result<i64, RejectReason>)] = &[
-        (S, "1713970368.65", Ok(1_713_970_368_650)),
-        (S, "1713970368.6499999", Ok(1_713_970_368_650)),
-        (S, "1713970368.6495", Ok(1_713_970_368_650)),
-        (S, "1713970368.6494999999999999999999999999999999", Ok(1_713_970_368_649)),
-        (S, r#""1773480413""#, Ok(1_773_480_413_000)),
-        (S, r#"" +1773480413.5 ""#, Ok(1_773_480_413_500)),
-        (S, "1.713970368e9", Ok(1_713_970_368_000)),
-        (S, "1713970368000e-3", Ok(1_713_970_368_000)),
-        (S, "-0.0005", Ok(-1)),
-        (S, "-0.0004", Ok(0)),
-        (Ms, "1773480413212", Ok(1_773_480_413_212)),
-        (Ms, "1773480413212.5", Ok(1_773_480_413_213)),
-        (Ms, "-1.5", Ok(-2)),
-        (Ms, r#""1773480413212""#, Ok(1_773_480_413_212)),
-        (Ms, "9007199254740993", Ok(9_007_199_254_740_993)),
-        (Ms, "9223372036854775807", Ok(i64::MAX)),
-        (Ms, "9223372036854775808", Err(BadTime)),
-        (S, "9223372036854775807", Err(BadTime)),
-        (S, "1e300", Err(BadTime)),
-        (S, "-1e999999999999999999999", Err(BadTime)),
-        (S, "1e-999999999999999999999", Ok(0)),
-        (S, "0e999999999999999999999", Ok(0)),
+    let (s, ms, us, ns) = (TimeUnit::Seconds, TimeUnit::Millis, TimeUnit::Micros, TimeUnit::Nanos);
+    let cases: &[(TimeUnit, &str, Result<i64, RejectReason>)] = &[
+        (s, "1713970368.65", Ok(1_713_970_368_650)),
+        (s, "1713970368.6499999", Ok(1_713_970_368_650)),
+        (s, "1713970368.6495", Ok(1_713_970_368_650)),
+        (s, "1713970368.6494999999999999999999999999999999", Ok(1_713_970_368_649)),
+        (s, r#""1773480413""#, Ok(1_773_480_413_000)),
+        (s, r#"" +1773480413.5 ""#, Ok(1_773_480_413_500)),
+        (s, "1.713970368e9", Ok(1_713_970_368_000)),
+        (s, "1713970368000e-3", Ok(1_713_970_368_000)),
+        (s, "-0.0005", Ok(-1)),
+        (s, "-0.0004", Ok(0)),
+        (ms, "1773480413212", Ok(1_773_480_413_212)),
+        (ms, "1773480413212.5", Ok(1_773_480_413_213)),
+        (ms, "-1.5", Ok(-2)),
+        (ms, r#""1773480413212""#, Ok(1_773_480_413_212)),
+        (ms, "9007199254740993", Ok(9_007_199_254_740_993)),
+        (ms, "9223372036854775807", Ok(i64::MAX)),
+        (ms, "9223372036854775808", Err(BadTime)),
+        (s, "9223372036854775807", Err(BadTime)),
+        (s, "1e300", Err(BadTime)),
+        (s, "-1e999999999999999999999", Err(BadTime)),
+        (s, "1e-999999999999999999999", Ok(0)),
+        (s, "0e999999999999999999999", Ok(0)),
         // F105 and beyond 2^31 and 2^32 seconds.
-        (S, "-498365439", Ok(-498_365_439_000)),
-        (S, "2147483648", Ok(2_147_483_648_000)),
-        (S, "4294967296", Ok(4_294_967_296_000)),
-        (S, r#""n/a""#, Err(BadTime)),
-        (S, r#""1.""#, Err(BadTime)),
-        (S, r#""0x10""#, Err(BadTime)),
-        (S, r#""1 2""#, Err(BadTime)),
-        (S, r#""-""#, Err(BadTime)),
-        (S, r#""nan""#, Err(BadTime)),
-        (S, r#""""#, Err(MissingTime)),
-        (S, "null", Err(MissingTime)),
-        (S, "true", Err(BadTime)),
-        (S, "{}", Err(BadTime)),
-        (S, "[1713970368]", Err(BadTime)),
-        (S, "-62135596800", Err(MissingTime)),
+        (s, "-498365439", Ok(-498_365_439_000)),
+        (s, "2147483648", Ok(2_147_483_648_000)),
+        (s, "4294967296", Ok(4_294_967_296_000)),
+        (s, r#""n/a""#, Err(BadTime)),
+        (s, r#""1.""#, Err(BadTime)),
+        (s, r#""0x10""#, Err(BadTime)),
+        (s, r#""1 2""#, Err(BadTime)),
+        (s, r#""-""#, Err(BadTime)),
+        (s, r#""nan""#, Err(BadTime)),
+        (s, r#""""#, Err(MissingTime)),
+        (s, "null", Err(MissingTime)),
+        (s, "true", Err(BadTime)),
+        (s, "{}", Err(BadTime)),
+        (s, "[1713970368]", Err(BadTime)),
+        (s, "-62135596800", Err(MissingTime)),
+        (us, "1713970368649500", Ok(1_713_970_368_650)),
+        (us, "1713970368649499", Ok(1_713_970_368_649)),
+        (us, "1713970368649499.999", Ok(1_713_970_368_649)),
+        (us, "-1500", Ok(-2)),
+        (ns, "1713970368649500000", Ok(1_713_970_368_650)),
+        (ns, r#""1713970368649499999""#, Ok(1_713_970_368_649)),
+        (ns, "1.713970368e18", Ok(1_713_970_368_000)),
+        (ns, "499999", Ok(0)),
+        // Microseconds and nanoseconds may have more digits than an i64.
+        (ns, "9223372036854775807999999", Err(BadTime)),
+        (ns, "9223372036854775807000000", Ok(i64::MAX)),
     ];
-    for (format, ts, expected) in cases {
-        assert_eq!(&at(*format, ts), expected, "{ts} as {}", format.as_str());
+    for (unit, ts, expected) in cases {
+        assert_eq!(&at(TimeFormat::Epoch(*unit), ts), expected, "{ts} as {}", unit.as_str());
     }
 }
 
@@ -63,7 +74,24 @@ fn rfc_3339_needs_an_offset_and_keeps_the_millisecond_it_lies_in() {
         ("2026-03-14T08:26:53.119+00:00", Ok(1_773_476_813_119)),
         ("2026-03-14T08:26:53.1199999Z", Ok(1_773_476_813_119)),
         ("2026-03-14T08:26:53.999999999Z", Ok(1_773_476_813_999)),
-        ("2026-03-14T08:26:53.1234567890Z", Err(BadTime)),
+        ("2026-03-14T08:26:53.1239999999999999999Z", Ok(1_773_476_813_123)),
+        ("2026-03-14T08:26:53,119Z", Ok(1_773_476_813_119)),
+        ("2026-03-14T09:26:53.119+0100", Ok(1_773_476_813_119)),
+        ("2026-03-14T09:26:53+01", Ok(1_773_476_813_000)),
+        ("2026-03-14 09:26:53 +01:00", Ok(1_773_476_813_000)),
+        ("2026-03-14 08:26:53 UTC", Ok(1_773_476_813_000)),
+        ("2026-03-14T08:26Z", Ok(1_773_476_760_000)),
+        ("2026-03-14T08:26-00:00", Ok(1_773_476_760_000)),
+        ("2026-03-14T08Z", Err(BadTime)),
+        ("2026-03-14T08:26.5Z", Err(BadTime)),
+        ("2026-03-14T08:26:53.Z", Err(BadTime)),
+        ("2026-03-14T08:26:53+1", Err(BadTime)),
+        ("2026-03-14T08:26:53+24:00", Err(BadTime)),
+        ("2026-03-14T08:26:53+01:60", Err(BadTime)),
+        ("2026-03-14T08:26:53+01:00:00", Err(BadTime)),
+        ("2026-03-14T08:26:53  Z", Err(BadTime)),
+        ("2026-03-14T08:26:61Z", Err(BadTime)),
+        ("2026-3-14T08:26:53Z", Err(BadTime)),
         // F104: fraction and offset together.
         ("2024-02-23T15:13:28.5+08:00", Ok(1_708_672_408_500)),
         ("2024-02-23T15:13:28+08:00", Ok(1_708_672_408_000)),
@@ -133,38 +161,52 @@ fn without_a_usable_time_a_record_is_rejected_or_takes_the_receive_time_as_confi
 
 #[test]
 fn f24_f102_a_wrong_unit_is_rejected_with_a_guess() {
-    use TimeFormat::{EpochMillis as Ms, EpochSeconds as S, Rfc3339};
+    use TimeFormat::Rfc3339;
+    const S: TimeFormat = TimeFormat::Epoch(TimeUnit::Seconds);
+    const MS: TimeFormat = TimeFormat::Epoch(TimeUnit::Millis);
+    const US: TimeFormat = TimeFormat::Epoch(TimeUnit::Micros);
+    const NS: TimeFormat = TimeFormat::Epoch(TimeUnit::Nanos);
+    let pattern = TimeFormat::Pattern { pattern: "%d.%m.%Y %H:%M:%S %z".into(), zone: None };
     let cases: &[(TimeFormat, &str, RejectReason, &str)] = &[
-        (Ms, "1713970366", BeforeMinTime, "looks like seconds, configured ms"),
-        (Ms, "1713970366.5", BeforeMinTime, "looks like seconds, configured ms"),
-        (Ms, r#""2026-03-14T08:26:53Z""#, BadTime, "looks like RFC 3339, configured ms"),
+        (MS, "1713970366", BeforeMinTime, "looks like seconds, configured ms"),
+        (MS, "1713970366.5", BeforeMinTime, "looks like seconds, configured ms"),
+        (MS, r#""2026-03-14T08:26:53Z""#, BadTime, "looks like RFC 3339, configured ms"),
         (S, r#""2026-03-14T08:26:53Z""#, BadTime, "looks like RFC 3339, configured s"),
         (Rfc3339, "1713970366", BadTime, "looks like seconds, configured rfc3339"),
         (Rfc3339, "1713970366000", BadTime, "looks like milliseconds, configured rfc3339"),
         (Rfc3339, r#""2026-03-14T08:26:53""#, BadTime, "without an offset"),
         (Rfc3339, r#""1970-01-01T00:01:00Z""#, BeforeMinTime, "clock is not set"),
         (S, "0", BeforeMinTime, "clock is not set"),
+        (US, "1713970366", BeforeMinTime, "looks like seconds, configured us"),
+        (US, "1713970366000", BeforeMinTime, "looks like milliseconds, configured us"),
+        (NS, "1713970366000000", BeforeMinTime, "looks like microseconds, configured ns"),
+        (MS, r#""2026-03-14 08:26:53""#, BadTime, "looks like a local time without an offset"),
+        (Rfc3339, r#""20260314T082653Z""#, BadTime, "`format = \"iso\"` reads it"),
+        (pattern.clone(), "1713970366", BadTime, "looks like seconds, configured a pattern"),
+        (pattern, r#""2026-03-14T08:26:53Z""#, BadTime, "looks like RFC 3339, configured a pattern"),
+        (TimeFormat::Iso { zone: None }, r#""2026-03-14T08:26:53""#, MissingTime, "no `zone` configured"),
+        (TimeFormat::Iso { zone: None }, "1713970366123456", BadTime, "looks like microseconds, configured iso"),
         (S, "null", MissingTime, "absent, null or empty"),
         (S, r#""0001-01-01T00:00:00Z""#, BadTime, ""),
         (Rfc3339, r#""0001-01-01T00:00:00Z""#, MissingTime, "year 1"),
     ];
     for (format, ts, reason, guess) in cases {
-        let spec = stream(FieldsSpec::All, strict(*format));
+        let spec = stream(FieldsSpec::All, strict(format.clone()));
         let payload = format!(r#"{{"ts":{ts},"v":1}}"#);
         assert_eq!(one(&spec, &payload), Err(*reason), "{ts}");
         let hint = explain(&spec, payload.as_bytes(), *reason).unwrap_or_default();
         assert!(hint.contains(guess), "{ts} as {}: {hint:?}", format.as_str());
     }
     // Far in the future: not the decoder's to reject, but the guess is there.
-    assert_eq!(time::unit_guess(S, "1713970366000"), Some("looks like milliseconds, configured s"));
-    assert_eq!(time::unit_guess(Ms, "1713970366123456789"), Some("looks like nanoseconds, configured ms"));
-    assert_eq!(time::unit_guess(Ms, "1713970366000"), None);
+    assert_eq!(time::unit_guess(&S, "1713970366000"), Some("looks like milliseconds, configured s"));
+    assert_eq!(time::unit_guess(&MS, "1713970366123456789"), Some("looks like nanoseconds, configured ms"));
+    assert_eq!(time::unit_guess(&MS, "1713970366000"), None);
     assert_eq!(explain(&stream(FieldsSpec::All, strict(S)), b"???", NotJson), None);
 }
 
 #[test]
 fn the_lower_bound_is_the_first_accepted_millisecond() {
-    let spec = stream(FieldsSpec::All, strict(TimeFormat::EpochMillis));
+    let spec = stream(FieldsSpec::All, strict(TimeFormat::Epoch(TimeUnit::Millis)));
     assert_eq!(one(&spec, r#"{"ts":946684799999,"v":1}"#), Err(BeforeMinTime));
     assert_eq!(one(&spec, r#"{"ts":946684800000,"v":1}"#), Ok(record(Some(946_684_800_000), &[("v", 1.0)], 0)));
 }

@@ -144,7 +144,7 @@ pub static STREAM: Section = Section {
         ),
         key("format", Default("json"), "an object, or an array of objects"),
         key("fields", Default("all"), "`all` numbers, or a table of names and JSON Pointers; see `streams.fields`"),
-        key("time", Required, "where the event time comes from; see `streams.time`"),
+        key("time", Required, "where the event time comes from; see `streams.time`; or a list of such tables"),
         key(
             "group",
             Optional,
@@ -212,10 +212,25 @@ pub static STREAM: Section = Section {
 pub static TIME: Section = Section {
     title: "streams.time",
     keys: &[
-        key("source", Derived("`field`"), "`field`, or `receive`: our clock when the message arrived"),
-        key("field", Derived("required, but for `receive`"), "JSON Pointer of the time"),
-        key("unit", Derived("either `unit` or `format`"), "`s` or `ms` since 1970"),
-        key("format", Derived("either `unit` or `format`"), "`rfc3339`, with an offset"),
+        key(
+            "source",
+            Derived("`field`"),
+            "`field`; `receive`: our clock when the message arrived; `payload`: the time that the format itself gives",
+        ),
+        key(
+            "field",
+            Derived("required, but for `source`"),
+            "JSON Pointer of the time, or a list: the first that is there",
+        ),
+        key("unit", Derived("either `unit` or `format`"), "`s`, `ms`, `us` or `ns` since 1970"),
+        key(
+            "format",
+            Derived("either `unit` or `format`"),
+            "`rfc3339`, with an offset; `iso`, without one too; or a pattern such as `%d.%m.%Y %H:%M:%S`",
+        ),
+        key("zone", Optional, "whose clock a time without an offset shows, such as `Europe/Berlin`"),
+        key("gap", Default("reject"), "a local time that the clocks skip: `reject`, or `forward` by as much"),
+        key("overlap", Default("earlier"), "a local time that comes twice: the `earlier` or the `later`"),
         key("missing", Default("reject"), "no time there: `reject` the record, or take the time of `receive`"),
         key("bad", Default("reject"), "unreadable, or before `min_time`: `reject` or `receive`"),
     ],

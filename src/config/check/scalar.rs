@@ -3,7 +3,8 @@
 
 use core::ops::RangeInclusive;
 
-use crate::config::problem::Wrong;
+use crate::config::problem::{Wrong, nearest};
+use crate::engine::window::calendar::Zone;
 use crate::model::limits::MQTT_NAME_BYTES;
 use crate::model::time::{EventTime, Span};
 
@@ -81,6 +82,17 @@ pub(super) fn moment(text: &str) -> Result<EventTime, Wrong> {
     let parsed: Result<jiff::Timestamp, _> = text.parse();
     parsed.map(|moment| EventTime::from_millis(moment.as_millisecond())).map_err(|_| {
         Wrong::new("must be a moment in RFC 3339, or \"off\"").hint("with an offset: \"2000-01-01T00:00:00Z\"")
+    })
+}
+
+/// A zone of the IANA database.
+pub(super) fn zone(text: &str) -> Result<Zone, Wrong> {
+    Zone::find(text).ok_or_else(|| {
+        let wrong = Wrong::new("is no zone of the IANA database");
+        match nearest(text, Zone::names()) {
+            Some(name) => wrong.hint(format!("did you mean \"{name}\"?")),
+            None => wrong.hint("such as \"Europe/Berlin\" or \"UTC\""),
+        }
     })
 }
 

@@ -24,7 +24,7 @@
 //! Buffers are kept: after the first payloads nothing is allocated.
 
 use crate::engine::fields::FieldTable;
-use crate::engine::spec::{FieldsSpec, StreamSpec, TimeSpec};
+use crate::engine::spec::{FieldsSpec, StreamSpec};
 use crate::model::ids::{FieldIx, Name, StateIx};
 use crate::model::limits::{FIELDS_MAX, PAYLOAD_BYTES_MAX};
 use crate::model::record::RejectReason;
@@ -87,18 +87,18 @@ impl Decoder for JsonDecoder {
 impl JsonDecoder {
     /// A decoder for payloads of `spec` that hold `fields`.
     pub(super) fn new(spec: &StreamSpec, fields: &FieldsSpec) -> JsonDecoder {
-        let time = match &spec.time {
-            TimeSpec::Receive => None,
-            TimeSpec::Field { pointer, .. } => Some(pointer.as_str()),
-        };
+        let time = TimeReader::new(spec);
         let (named, all): (&[_], bool) = match fields {
             FieldsSpec::Named(named) => (named, false),
             FieldsSpec::All => (&[], true),
         };
-        let trie = PointerTrie::new(named.iter().map(|(_, pointer)| pointer.as_str()), time);
+        let trie = PointerTrie::new(
+            named.iter().map(|(_, pointer)| pointer.as_str()),
+            time.candidates().first().map(String::as_str),
+        );
         JsonDecoder {
             all,
-            time: TimeReader::new(spec),
+            time,
             record: Found { slots: vec![Slot::Absent; FIELDS_MAX.max(named.len())], ..Found::default() },
             visited: vec![0; trie.len()],
             trie,
@@ -218,12 +218,15 @@ impl JsonDecoder {
         let goes_on = self.all || at.is_some_and(|at| self.trie.node(at).goes_on());
         let head = scanner.head()?;
         if is_time {
-            self.record.time = self.time.read(match head {
-                Head::Number(digits) => RawTime::Number(digits),
-                Head::Text(text) => RawTime::Text(text.read(&mut self.scratch)),
-                Head::Null => RawTime::Null,
-                Head::Bool(_) | Head::Object | Head::Array => RawTime::Other,
-            });
+            self.record.time = self.time.read(
+                0,
+                match head {
+                    Head::Number(digits) => RawTime::Number(digits),
+                    Head::Text(text) => RawTime::Text(text.read(&mut self.scratch)),
+                    Head::Null => RawTime::Null,
+                    Head::Bool(_) | Head::Object | Head::Array => RawTime::Other,
+                },
+            );
         }
         let slot = match head {
             Head::Number(digits) => match digits.parse::<f64>() {
@@ -268,7 +271,7 @@ impl JsonDecoder {
     }
 
     fn finish_record(&mut self, each: Each<'_>) {
-        let time = match self.time.resolve(self.record.time) {
+        let time = match self.time.resolve(&[self.record.time]) {
             Ok(time) => time,
             Err(reason) => return each(Err(reason)),
         };

@@ -16,7 +16,7 @@ use crate::model::record::RejectReason;
 use crate::model::time::EventTime;
 
 use super::fields::FieldTable;
-use super::spec::{FormatSpec, StreamSpec, TimeSpec};
+use super::spec::{FormatSpec, StreamSpec, TimeCandidate, TimeSpec};
 
 /// The time of a decoded record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +25,8 @@ pub enum DecodedTime {
     Event(EventTime),
     /// Configured, or allowed as a fallback: the receive time.
     Receive,
+    /// So many milliseconds after the receive time (negative: before).
+    Relative(i64),
 }
 
 /// One record as the payload has it.
@@ -65,14 +67,20 @@ pub fn decoder(spec: &StreamSpec) -> Box<dyn Decoder + Send> {
 /// and samples of rejected payloads only: it allocates and reads the payload
 /// again.
 pub fn explain(spec: &StreamSpec, payload: &[u8], reason: RejectReason) -> Option<&'static str> {
-    let TimeSpec::Field { pointer, format, .. } = &spec.time else { return None };
+    let TimeSpec::Fields { candidates, .. } = &spec.time else { return None };
     let FormatSpec::Json(_) = &spec.format;
     let document: serde_json::Value = serde_json::from_slice(payload).ok()?;
-    let value = document.pointer(pointer).unwrap_or(&serde_json::Value::Null);
-    let raw = match (value.as_str(), value.is_null()) {
-        (Some(text), _) => text.to_owned(),
-        (None, true) => String::new(),
-        (None, false) => value.to_string(),
+    let raw = |candidate: &TimeCandidate| match document.pointer(&candidate.pointer) {
+        None | Some(serde_json::Value::Null) => String::new(),
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
     };
-    time::hint(reason, *format, &raw)
+    // As the reader: the first that is there, or one that says that none is.
+    let there = candidates.iter().map(|candidate| (candidate, raw(candidate)));
+    let (candidate, raw) = there
+        .clone()
+        .find(|(candidate, raw)| !raw.is_empty() && time::is_said(&candidate.format, raw))
+        .or_else(|| there.clone().find(|(_, raw)| !raw.is_empty()))
+        .or_else(|| there.clone().next())?;
+    time::hint(reason, &candidate.format, &raw)
 }

@@ -20,7 +20,10 @@ pub use dedup::{DedupBy, DedupSpec};
 pub use join::{JoinKind, JoinSpec, WindowRef};
 pub use outbox::{LaneSpec, OutboxSpec, UplinkPolicy};
 pub use records::Records;
-pub use source::{FieldsSpec, FormatSpec, TimeFallback, TimeFormat, TimeSpec, TimeUnit};
+pub use source::{
+    FieldsSpec, FormatSpec, GapPolicy, OverlapPolicy, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit,
+    ZonedRules,
+};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};
 pub use window::{KeySpec, LatePolicy, LateUpdates, WindowKind, WindowSpec};
 

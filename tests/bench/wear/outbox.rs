@@ -7,7 +7,8 @@
 use std::fmt::Write as _;
 
 use tidegate::engine::spec::{
-    FieldsSpec, FormatSpec, PipelineSpec, Records, StreamSpec, TimeFallback, TimeFormat, TimeSpec,
+    FieldsSpec, FormatSpec, PipelineSpec, Records, StreamSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec,
+    TimeUnit,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
@@ -92,9 +93,8 @@ fn pipeline() -> PipelineSpec {
     let fields = ["temperature", "humidity", "pressure"].map(field).to_vec();
     let stream = StreamSpec {
         format: FormatSpec::Json(FieldsSpec::Named(fields)),
-        time: TimeSpec::Field {
-            pointer: "/ts".into(),
-            format: TimeFormat::EpochMillis,
+        time: TimeSpec::Fields {
+            candidates: vec![TimeCandidate { pointer: "/ts".into(), format: TimeFormat::Epoch(TimeUnit::Millis) }],
             missing: TimeFallback::Reject,
             bad: TimeFallback::Reject,
         },

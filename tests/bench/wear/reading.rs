@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 
 use tidegate::engine::aggregate::{Aggregates, Kind};
 use tidegate::engine::spec::{
-    CommitSpec, FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, TimeFallback, TimeFormat, TimeSpec,
-    WatermarkSpec, WindowKind, WindowSpec,
+    CommitSpec, FieldsSpec, FormatSpec, OnIdle, PipelineSpec, StreamSpec, TimeCandidate, TimeFallback, TimeFormat,
+    TimeSpec, TimeUnit, WatermarkSpec, WindowKind, WindowSpec,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::rng::Rng;
@@ -99,9 +99,8 @@ fn pipeline() -> PipelineSpec {
     let field = |text: &str| (name(text), format!("/{text}"));
     let stream = StreamSpec {
         format: FormatSpec::Json(FieldsSpec::Named(vec![field("temperature")])),
-        time: TimeSpec::Field {
-            pointer: "/ts".into(),
-            format: TimeFormat::EpochMillis,
+        time: TimeSpec::Fields {
+            candidates: vec![TimeCandidate { pointer: "/ts".into(), format: TimeFormat::Epoch(TimeUnit::Millis) }],
             missing: TimeFallback::Reject,
             bad: TimeFallback::Reject,
         },

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use tidegate::engine::spec::{FieldsSpec, FormatSpec, Strategy, StreamSpec, TimeFallback, TimeFormat, TimeSpec};
+use tidegate::engine::spec::{
+    FieldsSpec, FormatSpec, Strategy, StreamSpec, TimeFallback, TimeFormat, TimeSpec, TimeUnit,
+};
 use tidegate::model::record::RejectReason;
 use tidegate::model::rng::Rng;
 
@@ -97,19 +99,22 @@ fn resolve(spec: &StreamSpec, at: i64, reading: Reading) -> Item {
             }
             Item::Record(Reading { at: None, values, ..reading })
         }
-        TimeSpec::Field { bad: TimeFallback::Reject, .. } if too_early => Item::Reject(RejectReason::BeforeMinTime),
-        TimeSpec::Field { bad: TimeFallback::Receive, .. } if too_early => {
+        TimeSpec::Fields { bad: TimeFallback::Reject, .. } if too_early => Item::Reject(RejectReason::BeforeMinTime),
+        TimeSpec::Fields { bad: TimeFallback::Receive, .. } if too_early => {
             Item::Record(Reading { at: None, ..reading })
         }
-        TimeSpec::Field { .. } => Item::Record(reading),
+        TimeSpec::Fields { .. } | TimeSpec::Own { .. } => Item::Record(reading),
     }
 }
 
 fn time_text(spec: &StreamSpec, at: i64) -> String {
-    match spec.time {
-        TimeSpec::Field { format: TimeFormat::EpochSeconds, .. } => format!("{}.{:03}", at / 1_000, at % 1_000),
-        TimeSpec::Field { .. } | TimeSpec::Receive => at.to_string(),
-    }
+    if has_unit(spec, TimeUnit::Seconds) { format!("{}.{:03}", at / 1_000, at % 1_000) } else { at.to_string() }
+}
+
+/// Whether the time field of the stream counts `unit`.
+fn has_unit(spec: &StreamSpec, unit: TimeUnit) -> bool {
+    let TimeSpec::Fields { candidates, .. } = &spec.time else { return false };
+    candidates.iter().any(|candidate| candidate.format == TimeFormat::Epoch(unit))
 }
 
 /// Payloads that are none, each with its reason.
@@ -119,7 +124,7 @@ pub(super) fn garbage(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> Payload {
     let all = spec.format == FormatSpec::Json(FieldsSpec::All);
     let (missing, bad) = match &spec.time {
         TimeSpec::Receive => (TimeFallback::Receive, TimeFallback::Receive),
-        TimeSpec::Field { missing, bad, .. } => (*missing, *bad),
+        TimeSpec::Fields { missing, bad, .. } | TimeSpec::Own { missing, bad, .. } => (*missing, *bad),
     };
     let values = BTreeMap::from([("v", Datum::Number(1.25))]);
     let unless = |fallback, reason| match fallback {
@@ -152,7 +157,7 @@ pub(super) fn garbage(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> Payload {
 
 /// A time that a clock that runs wild may show: far ahead, long ago, or the end of all.
 pub(super) fn wild(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> i64 {
-    let millis = matches!(spec.time, TimeSpec::Field { format: TimeFormat::EpochMillis, .. });
+    let millis = has_unit(spec, TimeUnit::Millis);
     // Without the guard, the end of time would end the stream: ahead, but not for good.
     match (rng.below(4), spec.max_future) {
         (0, Some(_)) if millis => i64::MAX,

@@ -2,7 +2,8 @@
 
 use tidegate::engine::spec::{
     AllIdle, DedupBy, DedupSpec, FieldsSpec, FormatSpec, JoinKind, JoinSpec, KeySpec, OnIdle, Records, Resume, Scope,
-    Strategy, StreamSpec, TimeFallback, TimeFormat, TimeSpec, WatermarkSpec, WindowKind, WindowRef,
+    Strategy, StreamSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit, WatermarkSpec, WindowKind,
+    WindowRef,
 };
 use tidegate::model::rng::Rng;
 use tidegate::model::time::{EventTime, Span};
@@ -135,9 +136,9 @@ fn time(rng: &mut Rng) -> TimeSpec {
     if rng.chance(8) {
         return TimeSpec::Receive;
     }
-    TimeSpec::Field {
-        pointer: "/ts".to_owned(),
-        format: if rng.chance(3) { TimeFormat::EpochSeconds } else { TimeFormat::EpochMillis },
+    let unit = if rng.chance(3) { TimeUnit::Seconds } else { TimeUnit::Millis };
+    TimeSpec::Fields {
+        candidates: vec![TimeCandidate { pointer: "/ts".to_owned(), format: TimeFormat::Epoch(unit) }],
         missing: fallback(rng.chance(4)),
         bad: fallback(rng.chance(4)),
     }

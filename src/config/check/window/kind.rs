@@ -2,7 +2,7 @@
 
 use crate::config::check::scalar;
 use crate::config::check::table::Table;
-use crate::config::problem::{Report, Wrong, nearest};
+use crate::config::problem::{Report, Wrong};
 use crate::engine::spec::WindowKind;
 use crate::engine::window::calendar::{CalendarUnit, Zone};
 use crate::model::limits::{SLIDES_MAX, WINDOW_SIZE_MAX};
@@ -83,7 +83,7 @@ fn calendar(table: &Table<'_>, report: &mut Report) -> Option<WindowKind> {
     let units = CalendarUnit::ALL.map(|unit| (unit.as_str(), unit));
     let unit = table.choice("calendar", &units, report);
     let zone = match table.get("zone") {
-        Some(_) => table.parsed("zone", "a time zone", report, zone),
+        Some(_) => table.parsed("zone", "a time zone", report, scalar::zone),
         None => Zone::find("UTC"),
     };
     let offset = table.parsed("offset", scalar::DURATION, report, |text| {
@@ -96,16 +96,6 @@ fn calendar(table: &Table<'_>, report: &mut Report) -> Option<WindowKind> {
         report.problem(&table.spot_of("offset"), Wrong::new(wrong));
     }
     Some(WindowKind::Calendar { unit, zone: zone?, offset })
-}
-
-fn zone(text: &str) -> Result<Zone, Wrong> {
-    Zone::find(text).ok_or_else(|| {
-        let wrong = Wrong::new("is no zone of the IANA database");
-        match nearest(text, Zone::names()) {
-            Some(name) => wrong.hint(format!("did you mean \"{name}\"?")),
-            None => wrong.hint("such as \"Europe/Berlin\" or \"UTC\""),
-        }
-    })
 }
 
 fn check_offset(table: &Table<'_>, bound: &str, step: Span, offset_ms: i64, report: &mut Report) {
