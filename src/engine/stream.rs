@@ -332,12 +332,11 @@ impl Stream {
         0..u32::try_from(self.devices.len()).expect("limits::DEVICES_MAX fits 32 bits")
     }
 
-    /// The guard needs a clock that can be trusted.
+    /// The guard needs a clock that can be trusted. A receive time may be ahead of now only
+    /// where a device without a clock counted forward.
     fn is_from_the_future(&self, now: Now, record: &Record<'_>) -> bool {
         let Some(max_future) = self.spec.max_future else { return false };
-        now.quality == ClockQuality::Synced
-            && record.source == TimeSource::Device
-            && record.at > now.wall.as_event_time() + max_future
+        now.quality == ClockQuality::Synced && record.at > now.wall.as_event_time() + max_future
     }
 
     /// The watermark under which the windows of a slot are.

@@ -32,17 +32,22 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<TimeFormat
                     let format = TimeFormat::Pattern { pattern, zone: None };
                     Some((format, "has no effect: the pattern says the offset"))
                 }
-                Some(Written::Iso) => return Some(TimeFormat::Iso { zone: zone(table, report)? }),
+                Some(Written::Iso) => {
+                    let zone = if has_zone(table, report) { Some(zone(table, report)?) } else { None };
+                    return Some(TimeFormat::Iso { zone });
+                }
                 Some(Written::Pattern(pattern, PatternZone::Needed)) => {
-                    let zone = zone(table, report)?;
-                    if zone.is_none() {
-                        let wrong = Wrong::new("is missing: the pattern has no offset (`%z`, `%:z`)");
-                        report.problem(&table.spot_of("zone"), wrong.hint(ZONE));
+                    if has_zone(table, report) {
+                        return Some(TimeFormat::Pattern { pattern, zone: Some(zone(table, report)?) });
                     }
-                    return zone.map(|zone| TimeFormat::Pattern { pattern, zone: Some(zone) });
+                    let wrong = Wrong::new("is missing: the pattern has no offset (`%z`, `%:z`)");
+                    report.problem(&table.spot_of("zone"), wrong.hint(ZONE));
+                    None
                 }
                 None => {
-                    let _ = zone(table, report);
+                    if has_zone(table, report) {
+                        let _ = zone(table, report);
+                    }
                     None
                 }
             };
@@ -81,17 +86,21 @@ fn written(text: &str) -> Result<Written, Wrong> {
     }
 }
 
-/// The zone, if there is one; `None` when it is wrong.
-fn zone(table: &Table<'_>, report: &mut Report) -> Option<Option<ZonedRules>> {
-    if table.get("zone").is_none() {
+/// Whether there is a zone; what only belongs to one is reported otherwise.
+fn has_zone(table: &Table<'_>, report: &mut Report) -> bool {
+    let is_there = table.get("zone").is_some();
+    if !is_there {
         refuse(table, &["gap", "overlap"], "has no effect without `zone`", report);
-        return Some(None);
     }
+    is_there
+}
+
+fn zone(table: &Table<'_>, report: &mut Report) -> Option<ZonedRules> {
     let zone = table.parsed("zone", "a time zone", report, scalar::zone);
     let gap = table.choice("gap", &[("reject", GapPolicy::Reject), ("forward", GapPolicy::Forward)], report);
     let words = [("earlier", OverlapPolicy::Earlier), ("later", OverlapPolicy::Later)];
     let overlap = table.choice("overlap", &words, report);
-    Some(Some(ZonedRules { zone: zone?, gap: gap?, overlap: overlap? }))
+    Some(ZonedRules { zone: zone?, gap: gap?, overlap: overlap? })
 }
 
 fn refuse(table: &Table<'_>, keys: &[&str], why: &str, report: &mut Report) {

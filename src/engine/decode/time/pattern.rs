@@ -25,7 +25,10 @@ pub enum PatternZone {
 }
 
 /// Whether times can be read by `pattern`: it must read back what it writes, and name a
-/// day. The error is a sentence without its subject.
+/// day.
+///
+/// # Errors
+/// What is wrong with it, as a sentence without its subject.
 pub fn check_pattern(pattern: &str) -> Result<PatternZone, String> {
     const TRIALS: [(DateTime, i32); 2] = [
         (datetime(2024, 10, 23, 17, 41, 59, 0), 2 * 3_600),

@@ -62,7 +62,7 @@ impl Stamp {
         let has_seconds = if marks { rest.one_of(b":").is_some() } else { rest.is_digit() };
         let second = if has_seconds { rest.two()? } else { 0 };
         let nanos = if has_seconds && rest.one_of(b".,").is_some() { rest.millis()? * 1_000_000 } else { 0 };
-        let offset = rest.offset()?;
+        let offset = if rest.0.is_empty() { None } else { Some(rest.offset()?) };
         if !rest.0.is_empty() {
             return None;
         }
@@ -127,26 +127,23 @@ impl Rest<'_> {
         (count > 0).then(|| kept.fold(0, |millis, byte| millis * 10 + i32::from(byte - b'0')))
     }
 
-    /// `Z`, `UTC`, `+hh:mm`, `+hhmm`, `+hh`, each after a blank or none; or nothing at all.
-    fn offset(&mut self) -> Option<Option<Offset>> {
-        if self.0.is_empty() {
-            return Some(None);
-        }
+    /// `Z`, `UTC`, `+hh:mm`, `+hhmm`, `+hh`, each after a blank or none.
+    fn offset(&mut self) -> Option<Offset> {
         let _ = self.one_of(b" ");
         if let Some(rest) = self.0.strip_prefix(b"UTC") {
             self.0 = rest;
-            return Some(Some(Offset::UTC));
+            return Some(Offset::UTC);
         }
         let sign = match self.one_of(b"Zz+-")? {
             b'+' => 1,
             b'-' => -1,
-            _ => return Some(Some(Offset::UTC)),
+            _ => return Some(Offset::UTC),
         };
         let hours = i32::from(self.two()?);
         let minutes = if self.one_of(b":").is_some() || self.is_digit() { i32::from(self.two()?) } else { 0 };
         if hours > 23 || minutes > 59 {
             return None;
         }
-        Some(Some(Offset::from_seconds(sign * (hours * 3_600 + minutes * 60)).ok()?))
+        Offset::from_seconds(sign * (hours * 3_600 + minutes * 60)).ok()
     }
 }
