@@ -5,8 +5,13 @@
 //! error that stops anything.
 
 pub(in crate::engine) mod batch;
+#[cfg(test)]
+mod fuzz;
 mod json;
+mod number;
 pub mod pointer;
+#[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
+mod raw;
 mod scan;
 pub mod time;
 pub mod visit;

@@ -71,6 +71,11 @@ pub trait Visit {
     /// The record's own time.
     fn own_time(&mut self, time: OwnTime<'_>);
 
+    /// The record that has begun last is not usable, and only it: nothing of it counts, the
+    /// others do. Called at its top and the last that is said of it. A format in which no
+    /// record at all is usable returns the reason instead, so that the payload counts once.
+    fn reject_record(&mut self, reason: RejectReason);
+
     /// A member that is no tree.
     fn member(&mut self, key: &str, value: Scalar<'_>) {
         if self.enter(key) {
@@ -87,12 +92,14 @@ pub type Outcome = Result<(), RejectReason>;
 ///
 /// ```text
 /// record @1773480413s temp=18.4 io.66=13800
+/// rejected: wrong_shape
 /// ```
 #[cfg(test)]
 pub(super) mod spy {
     use core::fmt::Write as _;
 
     use super::{Outcome, OwnTime, Scalar, Visit};
+    use crate::model::record::RejectReason;
 
     #[derive(Default)]
     pub(in crate::engine::decode) struct Spy {
@@ -137,6 +144,14 @@ pub(super) mod spy {
                 Scalar::Opaque => write!(self.text, " {path}=opaque"),
             }
             .expect("memory does not fail");
+        }
+
+        fn reject_record(&mut self, reason: RejectReason) {
+            assert!(self.path.is_empty(), "a record ends at the top");
+            let start = self.text.rfind("record").expect("a record has begun");
+            self.text.truncate(start);
+            self.text.push_str("rejected: ");
+            self.text.push_str(reason.as_str());
         }
 
         fn own_time(&mut self, time: OwnTime<'_>) {
