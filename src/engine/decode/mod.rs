@@ -5,6 +5,9 @@
 //! error that stops anything.
 
 pub(in crate::engine) mod batch;
+#[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
+mod cbor;
+mod cbor_number;
 #[cfg(test)]
 mod fuzz;
 mod json;
