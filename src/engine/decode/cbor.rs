@@ -106,11 +106,7 @@ impl Item<'_, '_> {
     }
 
     fn integer(self, value: i128) -> Option<i128> {
-        self.scalar(match (i64::try_from(value), u64::try_from(value)) {
-            (Ok(value), _) => Scalar::Int(value),
-            (Err(_), Ok(value)) => Scalar::Uint(value),
-            (Err(_), Err(_)) => Scalar::Float(value as f64),
-        });
+        self.scalar(number::integer(value));
         Some(value)
     }
 

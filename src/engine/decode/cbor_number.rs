@@ -3,6 +3,8 @@
 
 use core::fmt::{self, Write as _};
 
+use super::visit::Scalar;
+
 /// Bytes of a bignum that is read exactly: its negation fits 128 bits too.
 const BIGNUM_BYTES_MAX: usize = 15;
 
@@ -27,6 +29,22 @@ impl Parts {
             _ => None,
         }
     }
+}
+
+/// An integer in the narrowest form that holds it.
+pub(super) fn integer(value: i128) -> Scalar<'static> {
+    match (i64::try_from(value), u64::try_from(value)) {
+        (Ok(value), _) => Scalar::Int(value),
+        (Err(_), Ok(value)) => Scalar::Uint(value),
+        (Err(_), Err(_)) => Scalar::Float(value as f64),
+    }
+}
+
+/// The shortest digits that read back as `value`, with an exponent: never more than 24.
+pub(super) fn shortest(value: f64) -> Digits {
+    let mut digits = Digits::new();
+    let _ = write!(digits, "{value:e}");
+    digits
 }
 
 /// `number` in decimal.

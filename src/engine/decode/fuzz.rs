@@ -9,7 +9,7 @@ mod tests {
     use crate::engine::decode::number::{NumberRules, is_json_number};
     use crate::engine::decode::raw::RawOptions;
     use crate::engine::decode::visit::{Outcome, OwnTime, Scalar, Visit};
-    use crate::engine::decode::{cbor, raw};
+    use crate::engine::decode::{cbor, raw, senml_cbor, senml_json};
     use crate::model::limits::PAYLOAD_BYTES_MAX;
     use crate::model::record::RejectReason;
     use crate::model::rng::Rng;
@@ -17,7 +17,12 @@ mod tests {
     type Format = fn(&[u8], &mut dyn Visit) -> Outcome;
 
     /// Name, payloads to begin with, what reads them.
-    const FORMATS: &[(&str, &[&[u8]], Format)] = &[("raw", RAW, tell_raw), ("cbor", CBOR, cbor::tell)];
+    const FORMATS: &[(&str, &[&[u8]], Format)] = &[
+        ("raw", RAW, tell_raw),
+        ("cbor", CBOR, cbor::tell),
+        ("senml_json", SENML_JSON, senml_json::tell),
+        ("senml_cbor", SENML_CBOR, senml_cbor::tell),
+    ];
 
     const RAW: &[&[u8]] = &[b"23.4", b"+0.49E+01", "29,87 °C".as_bytes(), b"ON", b"nan", b"{\"a\":1}", b"\"x\""];
 
@@ -26,6 +31,17 @@ mod tests {
         b"\x9f\xbf\x61t\x02\xff\x07\xa1\x7f\x61a\x61b\xff\xc4\x82\x21\x19\x6a\xb3\xff",
         b"\xa3\x61a\xc2\x43\x01\x00\x00\x61b\xc5\x82\x20\x03\xc4\x80\xd9\xd9\xf7\x5f\x41a\xff",
         b"\xa1\x61v\xfb\x3f\xf1\x99\x99\x99\x99\x99\x9a",
+    ];
+
+    const SENML_JSON: &[&[u8]] = &[
+        include_bytes!("../../../tests/fixtures/payloads/senml/001.payload"),
+        include_bytes!("../../../tests/fixtures/payloads/senml/002.payload"),
+        include_bytes!("../../../tests/fixtures/payloads/senml/004.payload"),
+    ];
+
+    const SENML_CBOR: &[&[u8]] = &[
+        include_bytes!("../../../tests/fixtures/payloads/senml/005.payload"),
+        include_bytes!("../../../tests/fixtures/payloads/senml/007.payload"),
     ];
 
     fn tell_raw(payload: &[u8], visit: &mut dyn Visit) -> Outcome {

@@ -9,6 +9,8 @@ pub(in crate::engine) mod batch;
 mod cbor;
 mod cbor_number;
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod fuzz;
 mod json;
 mod number;
@@ -16,6 +18,11 @@ pub mod pointer;
 #[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
 mod raw;
 mod scan;
+mod senml;
+#[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
+mod senml_cbor;
+#[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
+mod senml_json;
 pub mod time;
 pub mod visit;
 
