@@ -9,7 +9,7 @@ mod tests {
 
     use crate::engine::decode::time::read_decimal;
     use crate::engine::decode::visit::{Outcome, OwnTime, Scalar, Visit};
-    use crate::engine::decode::{senml_cbor, senml_json};
+    use crate::engine::decode::{influx::Influx, senml_cbor, senml_json};
     use crate::engine::spec::TimeUnit;
     use crate::model::record::RejectReason;
 
@@ -114,6 +114,19 @@ mod tests {
             "005" senml_cbor::tell,
             "007" senml_cbor::tell,
             "008" senml_cbor::tell,
+        ];
+    }
+
+    #[test]
+    fn line_protocol_is_what_its_samples_expect() {
+        let influx: fn(&[u8], &mut dyn Visit) -> Outcome = |payload, visit| Influx::default().tell(payload, visit);
+        fixtures!["influx-lp":
+            "001" influx,
+            "002" influx,
+            "004" influx,
+            "005" influx,
+            "007" influx,
+            "008" influx,
         ];
     }
 }

@@ -6,6 +6,8 @@
 
 #[cfg(test)]
 mod tests {
+    use crate::engine::decode::csv::{Columns, Csv, CsvOptions};
+    use crate::engine::decode::influx::Influx;
     use crate::engine::decode::number::{NumberRules, is_json_number};
     use crate::engine::decode::raw::RawOptions;
     use crate::engine::decode::visit::{Outcome, OwnTime, Scalar, Visit};
@@ -20,6 +22,9 @@ mod tests {
     const FORMATS: &[(&str, &[&[u8]], Format)] = &[
         ("raw", RAW, tell_raw),
         ("cbor", CBOR, cbor::tell),
+        ("influx", INFLUX, |payload, visit| Influx::default().tell(payload, visit)),
+        ("csv", CSV, |payload, visit| Csv::new(&csv_options(&["time", "", "temp"])).tell(payload, visit)),
+        ("csv_header", CSV, |payload, visit| Csv::new(&csv_options(&[])).tell(payload, visit)),
         ("senml_json", SENML_JSON, senml_json::tell),
         ("senml_cbor", SENML_CBOR, senml_cbor::tell),
     ];
@@ -33,6 +38,18 @@ mod tests {
         b"\xa1\x61v\xfb\x3f\xf1\x99\x99\x99\x99\x99\x9a",
     ];
 
+    const INFLUX: &[&[u8]] = &[
+        include_bytes!("../../../tests/fixtures/payloads/influx-lp/002.payload"),
+        include_bytes!("../../../tests/fixtures/payloads/influx-lp/005.payload"),
+        include_bytes!("../../../tests/fixtures/payloads/influx-lp/008.payload"),
+        b"m v=1 1\r\n# note\n\nm,t=a\\,b v=.5,s=\"a \\\\ \\\" b\"\n",
+    ];
+
+    const CSV: &[&[u8]] = &[
+        b"time,unit,temp\r\n1713970366,C,21.5\r\n1713970367,,\"22\"\r\n",
+        b"\xef\xbb\xbfa,b,c\n\"x \"\"y\"\"\n, z\", 2 ,3",
+    ];
+
     const SENML_JSON: &[&[u8]] = &[
         include_bytes!("../../../tests/fixtures/payloads/senml/001.payload"),
         include_bytes!("../../../tests/fixtures/payloads/senml/002.payload"),
@@ -43,6 +60,11 @@ mod tests {
         include_bytes!("../../../tests/fixtures/payloads/senml/005.payload"),
         include_bytes!("../../../tests/fixtures/payloads/senml/007.payload"),
     ];
+
+    fn csv_options(columns: &[&str]) -> CsvOptions {
+        let named = || Columns::Named(columns.iter().map(|name| (*name).to_owned()).collect());
+        CsvOptions { columns: if columns.is_empty() { Columns::Header } else { named() }, separator: b',' }
+    }
 
     fn tell_raw(payload: &[u8], visit: &mut dyn Visit) -> Outcome {
         let numbers = NumberRules { decimal_comma: true, units: true };

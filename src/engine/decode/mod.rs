@@ -8,10 +8,14 @@ pub(in crate::engine) mod batch;
 #[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
 mod cbor;
 mod cbor_number;
+#[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
+mod csv;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod fuzz;
+#[cfg_attr(not(test), expect(dead_code, reason = "the mapper calls it"))]
+mod influx;
 mod json;
 mod number;
 pub mod pointer;
