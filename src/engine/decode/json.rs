@@ -62,11 +62,10 @@ impl Json {
         while scanner.next_item(&mut first)? {
             let head = scanner.head()?;
             items += 1;
+            visit.start_record();
             if head == Head::Object {
                 objects += 1;
-                visit.start_record();
                 self.object(scanner, visit)?;
-                visit.end_record();
             } else {
                 scanner.skip_rest(head)?;
                 visit.reject_record(RejectReason::WrongShape);

@@ -338,11 +338,6 @@ impl Visit for Walk<'_> {
         }
     }
 
-    fn end_record(&mut self) {
-        self.mapper.close_all();
-        self.mapper.frames.clear();
-    }
-
     fn reject_record(&mut self, reason: RejectReason) {
         let Walk { mapper, .. } = self;
         mapper.depth = 0;

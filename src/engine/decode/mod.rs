@@ -9,12 +9,24 @@
 //! never an error that stops anything.
 
 pub mod batch;
+mod cbor;
+mod cbor_number;
+mod csv;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod fuzz;
+mod influx;
 mod json;
 mod mapper;
 mod number;
 pub mod pointer;
+mod raw;
 mod records;
 mod scan;
+mod senml;
+mod senml_cbor;
+mod senml_json;
 mod slots;
 mod texts;
 pub mod time;
@@ -96,6 +108,21 @@ impl Decoder {
 fn format(spec: &FormatSpec) -> Box<dyn Format + Send> {
     match spec {
         FormatSpec::Json => Box::<json::Json>::default(),
+        FormatSpec::Raw(spec) => Box::new(raw::Raw(spec.clone())),
+        FormatSpec::Cbor => Box::new(Plain(cbor::tell)),
+        FormatSpec::SenmlJson => Box::new(Plain(senml_json::tell)),
+        FormatSpec::SenmlCbor => Box::new(Plain(senml_cbor::tell)),
+        FormatSpec::Influx => Box::<influx::Influx>::default(),
+        FormatSpec::Csv(spec) => Box::new(csv::Csv::new(spec)),
+    }
+}
+
+/// A format that is nothing but a function.
+struct Plain(fn(&[u8], &mut dyn Visit) -> Outcome);
+
+impl Format for Plain {
+    fn tell(&mut self, telling: Telling<'_>, visit: &mut dyn Visit) -> Outcome {
+        (self.0)(telling.payload, visit)
     }
 }
 

@@ -11,6 +11,8 @@
 //! Limits: nesting up to `limits::PAYLOAD_DEPTH_MAX`; the caller bounds the
 //! bytes and has checked them to be UTF-8.
 
+use std::borrow::Cow;
+
 use crate::model::limits::PAYLOAD_DEPTH_MAX;
 
 /// Why a text is no JSON that we read.
@@ -236,6 +238,16 @@ impl<'p> Scanner<'p> {
 }
 
 impl<'p> RawText<'p> {
+    /// The text itself, for whoever has to keep it: a copy only when it has escapes.
+    pub(super) fn keep(self) -> Cow<'p, str> {
+        if !self.escaped {
+            return Cow::Borrowed(self.raw);
+        }
+        let mut text = String::new();
+        self.read(&mut text);
+        Cow::Owned(text)
+    }
+
     /// The text itself: borrowed as it stands, or written into `scratch` when
     /// it has escapes.
     pub(super) fn read<'a>(self, scratch: &'a mut String) -> &'a str

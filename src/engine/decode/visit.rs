@@ -72,15 +72,13 @@ pub trait Visit {
     /// finds none. Need not be called at the top of a record.
     fn tree(&mut self) {}
 
-    /// The end of a record. The next one, and the end of the payload, end it too.
-    fn end_record(&mut self) {}
-
-    /// The record that has begun and not ended, or that would have begun now, is not usable,
-    /// for this reason; others of the payload are.
-    fn reject_record(&mut self, reason: RejectReason);
-
     /// The record's own time.
     fn own_time(&mut self, time: OwnTime<'_>);
+
+    /// The record that has begun last is not usable, and only it: nothing of it counts, the
+    /// others do. Called at its top and the last that is said of it. A format in which no
+    /// record at all is usable returns the reason instead, so that the payload counts once.
+    fn reject_record(&mut self, reason: RejectReason);
 
     /// A member that is no tree.
     fn member(&mut self, key: &str, value: Scalar<'_>) {
@@ -98,12 +96,14 @@ pub type Outcome = Result<(), RejectReason>;
 ///
 /// ```text
 /// record @1773480413s temp=18.4 io.66=13800
+/// rejected: wrong_shape
 /// ```
 #[cfg(test)]
 pub(super) mod spy {
     use core::fmt::Write as _;
 
-    use super::{Outcome, OwnTime, RejectReason, Scalar, Visit};
+    use super::{Outcome, OwnTime, Scalar, Visit};
+    use crate::model::record::RejectReason;
 
     #[derive(Default)]
     pub(in crate::engine::decode) struct Spy {
@@ -151,8 +151,11 @@ pub(super) mod spy {
         }
 
         fn reject_record(&mut self, reason: RejectReason) {
-            self.path.clear();
-            write!(self.text, " rejected: {}", reason.as_str()).expect("memory does not fail");
+            assert!(self.path.is_empty(), "a record ends at the top");
+            let start = self.text.rfind("record").expect("a record has begun");
+            self.text.truncate(start);
+            self.text.push_str("rejected: ");
+            self.text.push_str(reason.as_str());
         }
 
         fn own_time(&mut self, time: OwnTime<'_>) {

@@ -66,7 +66,7 @@ pub enum FieldKind {
 }
 
 /// How numbers in texts may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumberRules {
     /// `,` is a decimal mark.
     pub decimal_comma: bool,

@@ -25,7 +25,8 @@ pub use mapping::{FieldKind, FieldSpec, FieldsSpec, MappingSpec, NumberRules, Re
 pub use outbox::{LaneSpec, OutboxSpec, UplinkPolicy};
 pub use records::Records;
 pub use source::{
-    FormatSpec, GapPolicy, OverlapPolicy, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit, ZonedRules,
+    CsvSpec, FormatSpec, GapPolicy, OverlapPolicy, RawSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec,
+    TimeUnit, ZonedRules,
 };
 pub use topics::{AvailabilitySpec, DevicePatterns, LabelSpec, RulesSpec, TopicSpec, Whom};
 pub use watermark::{AllIdle, OnIdle, Resume, Scope, Strategy, WatermarkSpec};

@@ -7,6 +7,49 @@ use crate::engine::window::calendar::Zone;
 pub enum FormatSpec {
     /// A JSON object, an array of objects, or objects one after another.
     Json,
+    /// One value as plain text.
+    Raw(RawSpec),
+    /// A CBOR map, or an array of maps.
+    Cbor,
+    /// RFC 8428, as JSON.
+    SenmlJson,
+    /// RFC 8428, as CBOR.
+    SenmlCbor,
+    /// Line protocol of `InfluxDB`.
+    Influx,
+    /// Lines of cells.
+    Csv(CsvSpec),
+}
+
+/// How a payload of one value is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawSpec {
+    /// Words for "no value"; ASCII letters in either case.
+    pub missing: Vec<String>,
+    /// Words for numbers, likewise; they go before everything else.
+    pub words: Vec<(String, f64)>,
+}
+
+/// How lines of cells are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvSpec {
+    /// The names of the columns, in order; empty: the first line of every payload has them.
+    pub columns: Vec<String>,
+    /// Between the cells; an ASCII character that is neither a quote nor a line break.
+    pub separator: u8,
+}
+
+impl RawSpec {
+    /// Words for "no value" of firmware, scripts and home automation.
+    pub const MISSING: [&str; 11] =
+        ["nan", "-nan", "null", "none", "unavailable", "unknown", "undefined", "n/a", "n.a.", "-", ""];
+}
+
+impl Default for RawSpec {
+    /// The usual words for "no value", none for numbers.
+    fn default() -> RawSpec {
+        RawSpec { missing: RawSpec::MISSING.map(str::to_owned).to_vec(), words: Vec::new() }
+    }
 }
 
 /// Where the event time comes from.

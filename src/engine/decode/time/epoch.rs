@@ -52,7 +52,7 @@ fn signed(negative: bool, magnitude: u128) -> Option<i64> {
 
 /// `text * 10^scale` as an integer, rounded half away from zero; exact, however
 /// many digits there are. `None` when it is no decimal number or does not fit.
-pub(super) fn read_decimal(text: &str, scale: i64) -> Option<i64> {
+pub(in crate::engine::decode) fn read_decimal(text: &str, scale: i64) -> Option<i64> {
     let (negative, text) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
         None => (false, text),

@@ -47,6 +47,7 @@ use self::written::Naive;
 use super::DecodedTime;
 use super::visit::{OwnTime, Scalar};
 
+pub(super) use self::epoch::read_decimal;
 pub(super) use self::hint::is_said;
 pub use self::hint::{hint, unit_guess};
 pub use self::pattern::{PatternZone, check_pattern};
