@@ -104,17 +104,22 @@ fn field_of(field: &Item<'_>, report: &mut Report) -> Option<(Vec<String>, Field
 /// A finite number; `Some(None)` when it is absent.
 fn number(table: &Table<'_>, key: &str, report: &mut Report) -> Option<Option<f64>> {
     let Some(item) = table.get(key) else { return Some(None) };
-    let found = match item.value {
-        Value::Float(number) => Some(*number),
-        // Nobody scales by more than 2^53.
-        Value::Integer(number) => Some(*number as f64),
-        Value::Text(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => None,
-    };
-    match found.filter(|number| number.is_finite()) {
+    match finite(item.value) {
         Some(number) => Some(Some(number)),
         None => {
             report.problem(&item.spot, Wrong::new("must be a finite number"));
             None
         }
     }
+}
+
+/// The number that a value is.
+pub(super) fn finite(value: &Value) -> Option<f64> {
+    let found = match value {
+        Value::Float(number) => *number,
+        // Nobody needs an integer beyond 2^53 here.
+        Value::Integer(number) => *number as f64,
+        Value::Text(_) | Value::Bool(_) | Value::Null | Value::List(_) | Value::Table(_) => return None,
+    };
+    found.is_finite().then_some(found)
 }

@@ -148,7 +148,11 @@ pub static STREAM: Section = Section {
         key("deny", Optional, "not these"),
         key("labels", Optional, "texts that `group` and expressions may use; see `streams.labels`"),
         key("availability", Optional, "topics that say who is there; see `streams.availability`"),
-        key("format", Default("json"), "how payloads are written; see docs/devices.md"),
+        key(
+            "format",
+            Default("json"),
+            "how payloads are written: `json`, `raw` (one value), `cbor`, `senml-json`, `senml-cbor`, `influx`, `csv`",
+        ),
         key(
             "explode",
             Optional,
@@ -285,6 +289,25 @@ pub static FIELD: Section = Section {
     ],
 };
 
+/// `raw` of a stream.
+pub static RAW: Section = Section {
+    title: "streams.raw",
+    keys: &[
+        key("field", Default("value"), "how the value is called: text and captures of the topic; `/` makes levels"),
+        key("words", Optional, "words that stand for numbers: `{ ON = 1, OFF = 0 }`; in either case"),
+        key("missing", Derived("`nan`, `null`, `none`, `unavailable`, `unknown`, …"), "words for no value"),
+    ],
+};
+
+/// `csv` of a stream.
+pub static CSV: Section = Section {
+    title: "streams.csv",
+    keys: &[
+        key("columns", Derived("the first line of every payload"), "names of the columns, in order"),
+        key("separator", Default(","), "between the cells: one character"),
+    ],
+};
+
 /// A label of a stream that is more than a text.
 pub static LABEL: Section = Section {
     title: "streams.labels",
@@ -390,7 +413,7 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 16] = [
+pub static SECTIONS: [&Section; 20] = [
     &ROOT,
     &GATEWAY,
     &BROKER,
@@ -401,6 +424,10 @@ pub static SECTIONS: [&Section; 16] = [
     &CONTROL,
     &LOCAL,
     &STREAM,
+    &LABEL,
+    &AVAILABILITY,
+    &RAW,
+    &CSV,
     &FIELD,
     &TIME,
     &DEDUP,
