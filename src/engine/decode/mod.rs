@@ -5,9 +5,15 @@
 //! error that stops anything.
 
 pub(in crate::engine) mod batch;
+#[cfg(test)]
+mod hostile;
 mod json;
 pub mod pointer;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired by the mapper"))]
+mod ruuvi;
 mod scan;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired by the mapper"))]
+mod teltonika;
 pub mod time;
 pub mod visit;
 
