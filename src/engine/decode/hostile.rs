@@ -5,7 +5,7 @@
 //! For tests only, and so all of it stands where the tests of other files stand.
 
 #[cfg(test)]
-pub(super) use tests::survives;
+pub(super) use tests::{each, survives};
 
 #[cfg(test)]
 mod tests {

@@ -12,6 +12,7 @@ pub mod pointer;
 #[cfg_attr(not(test), expect(dead_code, reason = "wired by the mapper"))]
 mod ruuvi;
 mod scan;
+pub mod sparkplug;
 #[cfg_attr(not(test), expect(dead_code, reason = "wired by the mapper"))]
 mod teltonika;
 pub mod time;
