@@ -12,6 +12,18 @@ pub const NAME_BYTES: usize = 64;
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 /// Nesting of a JSON payload. Deeper ones are counted and dropped: the walk recurses.
 pub const PAYLOAD_DEPTH_MAX: usize = 128;
+/// Edge nodes of one Sparkplug session. What further ones send is read as far as it needs no
+/// birth: metrics that are named.
+pub const SPARKPLUG_EDGES_MAX: usize = 256;
+/// Metrics of one edge node and all its devices whose names are kept for their aliases.
+/// Those of further ones stay unknown.
+pub const SPARKPLUG_METRICS_MAX: usize = 4_096;
+/// Bytes of the name of a group, edge node, device or metric that is kept. Metric names are
+/// paths, and longer than the names of fields.
+pub const SPARKPLUG_NAME_BYTES: usize = 128;
+/// What one Sparkplug session may take, in memory and stored, by its own estimate: 20,000
+/// metrics with names of 30 bytes. Full: further births are not kept.
+pub const SPARKPLUG_BYTES_MAX: usize = 2 * 1_024 * 1_024;
 /// Fields of one stream. Further ones in a payload are counted and left out.
 pub const FIELDS_MAX: usize = 64;
 /// Texts of a payload that the templates of one stream take: device, labels, group.

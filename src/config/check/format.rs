@@ -12,14 +12,14 @@ use super::table::{Item, Table};
 const WORDS_MAX: usize = 64;
 
 /// Every word that `format` may be.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Word {
     Plain(fn() -> FormatSpec),
     Raw,
     Csv,
 }
 
-const WORDS: [(&str, Word); 7] = [
+const WORDS: [(&str, Word); 9] = [
     ("json", Word::Plain(|| FormatSpec::Json)),
     ("raw", Word::Raw),
     ("cbor", Word::Plain(|| FormatSpec::Cbor)),
@@ -27,14 +27,21 @@ const WORDS: [(&str, Word); 7] = [
     ("senml-cbor", Word::Plain(|| FormatSpec::SenmlCbor)),
     ("influx", Word::Plain(|| FormatSpec::Influx)),
     ("csv", Word::Csv),
+    ("teltonika", Word::Plain(|| FormatSpec::Teltonika)),
+    ("ruuvi", Word::Plain(|| FormatSpec::Ruuvi)),
 ];
 
 /// The format, and how single values are called where it has them.
 pub(super) fn check<'t>(table: &Table<'t>, report: &mut Report) -> Option<(FormatSpec, Option<Item<'t>>)> {
     let word = table.choice("format", &WORDS, report);
-    for (key, owner) in [("raw", Word::Raw), ("csv", Word::Csv)] {
+    let owns = |key: &str, word: Word| match word {
+        Word::Plain(_) => false,
+        Word::Raw => key == "raw",
+        Word::Csv => key == "csv",
+    };
+    for key in ["raw", "csv"] {
         if let Some(item) = table.get(key)
-            && word.is_some_and(|word| word != owner)
+            && word.is_some_and(|word| !owns(key, word))
         {
             let wrong = Wrong::new(format!("has no effect without format = \"{key}\""));
             report.problem(&item.spot, wrong.hint("remove one of them"));

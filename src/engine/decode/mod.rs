@@ -16,6 +16,8 @@ mod csv;
 mod fixtures;
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod hostile;
 mod influx;
 mod json;
 mod mapper;
@@ -23,11 +25,14 @@ mod number;
 pub mod pointer;
 mod raw;
 mod records;
+mod ruuvi;
 mod scan;
 mod senml;
 mod senml_cbor;
 mod senml_json;
 mod slots;
+pub mod sparkplug;
+mod teltonika;
 mod texts;
 pub mod time;
 pub mod visit;
@@ -114,6 +119,8 @@ fn format(spec: &FormatSpec) -> Box<dyn Format + Send> {
         FormatSpec::SenmlCbor => Box::new(Plain(senml_cbor::tell)),
         FormatSpec::Influx => Box::<influx::Influx>::default(),
         FormatSpec::Csv(spec) => Box::new(csv::Csv::new(spec)),
+        FormatSpec::Teltonika => Box::new(Plain(teltonika::tell)),
+        FormatSpec::Ruuvi => Box::new(Plain(ruuvi::tell)),
     }
 }
 

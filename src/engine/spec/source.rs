@@ -19,6 +19,10 @@ pub enum FormatSpec {
     Influx,
     /// Lines of cells.
     Csv(CsvSpec),
+    /// Teltonika Codec 8 and 8 Extended.
+    Teltonika,
+    /// Messages of a Ruuvi Gateway.
+    Ruuvi,
 }
 
 /// How a payload of one value is read.
