@@ -134,7 +134,7 @@ mod tests {
     fn damaged_payloads_break_nothing() {
         let runs = if std::env::var("TIDEGATE_FUZZ").is_ok_and(|word| word == "full") { 1_000_000 } else { 2_000 };
         for (name, seeds, format) in FORMATS {
-            for seed in seeds.iter() {
+            for seed in *seeds {
                 judge(name, *format, seed, 0);
             }
             for seed in 0..runs {

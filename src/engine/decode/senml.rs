@@ -1,4 +1,4 @@
-//! SenML (RFC 8428): what the records of a pack say together. [`senml_json`](super::senml_json)
+//! `SenML` (RFC 8428): what the records of a pack say together. [`senml_json`](super::senml_json)
 //! and [`senml_cbor`](super::senml_cbor) read the two forms.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //!   are added to numbers, as floats; without one a number is told as it stands.
 //! - `bn` is told as a member; where there is none it is the name. A value stands under `n`, or
 //!   under the base name where `n` is empty; a sum under the same and `(sum)`.
-//! - SenML records that follow each other with equal base name and equal time become one record,
+//! - `SenML` records that follow each other with equal base name and equal time become one record,
 //!   as long as no member repeats: they are one event with several fields.
 //! - Times are added in decimal, to the nanosecond, and rounded to the millisecond, half away
 //!   from zero. A sum below 2^28 s counts from the arrival of the message. Without `bt` and
@@ -47,7 +47,7 @@ const RELATIVE_NANOS: i128 = (1 << 28) * NANOS_PER_SECOND;
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// What a field of a SenML record is.
+/// What a field of a `SenML` record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Label {
     BaseName,
@@ -122,7 +122,7 @@ pub(super) enum Number<'p> {
     Integer(i128),
 }
 
-/// One SenML record as it stands, field by field. Of equal labels the last counts.
+/// One `SenML` record as it stands, field by field. Of equal labels the last counts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Entry<'p> {
     base_name: Option<Cow<'p, str>>,
@@ -220,13 +220,13 @@ impl<'v, 'p> Pack<'v, 'p> {
         }
     }
 
-    /// Tells the next SenML record, or rejects it. An error is one of the whole pack.
-    pub(super) fn take(&mut self, entry: Entry<'p>) -> Outcome {
+    /// Tells the next `SenML` record, or rejects it. An error is one of the whole pack.
+    pub(super) fn take(&mut self, mut entry: Entry<'p>) -> Outcome {
         if let Some(reason) = entry.pack_fault {
             return Err(reason);
         }
-        if let Some(name) = &entry.base_name {
-            self.base_name = name.clone();
+        if let Some(name) = entry.base_name.take() {
+            self.base_name = name;
         }
         self.base_time = entry.base_time.or(self.base_time);
         self.base_value = entry.base_value.or(self.base_value);

@@ -1,4 +1,4 @@
-//! The JSON form of SenML (RFC 8428, section 5); [`senml`](super::senml) says what it means.
+//! The JSON form of `SenML` (RFC 8428, section 5); [`senml`](super::senml) says what it means.
 //!
 //! A pack is an array of objects. Members that are objects or arrays themselves are data of
 //! extensions and passed over; a value that is one is told as `Opaque`.
