@@ -144,6 +144,17 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "canary, seed 7")]
+    fn a_format_that_breaks_the_contract_is_caught() {
+        let canary: Format = |_, visit| {
+            visit.start_record();
+            visit.leave();
+            Ok(())
+        };
+        judge("canary", canary, b"", 7);
+    }
+
+    #[test]
     fn a_megabyte_of_anything_breaks_nothing() {
         let units: [&[u8]; 14] = [
             b"[",
