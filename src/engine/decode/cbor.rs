@@ -96,6 +96,7 @@ struct Item<'t, 'v> {
 }
 
 impl Item<'_, '_> {
+    /// Tells what is no integer to whoever asks.
     fn scalar(self, value: Scalar<'_>) -> Option<i128> {
         match self.place {
             Place::Member => self.teller.visit.scalar(value),
@@ -105,9 +106,9 @@ impl Item<'_, '_> {
         None
     }
 
-    fn integer(self, value: i128) -> Option<i128> {
+    fn integer(self, value: i128) -> i128 {
         self.scalar(number::integer(value));
-        Some(value)
+        value
     }
 
     /// The exponent and the mantissa of a number in two parts.
@@ -126,7 +127,9 @@ impl Item<'_, '_> {
             ([Some(exponent), Some(mantissa)], Parts::Binary) if count == 2 => {
                 self.scalar(Scalar::Float(number::bigfloat(exponent, mantissa)));
             }
-            _ => drop(self.scalar(Scalar::Opaque)),
+            _ => {
+                self.scalar(Scalar::Opaque);
+            }
         }
         Ok(())
     }
@@ -192,15 +195,15 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Option<i128>, E> {
-        Ok(self.integer(value.into()))
+        Ok(Some(self.integer(value.into())))
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Option<i128>, E> {
-        Ok(self.integer(value.into()))
+        Ok(Some(self.integer(value.into())))
     }
 
     fn visit_i128<E: Error>(self, value: i128) -> Result<Option<i128>, E> {
-        Ok(self.integer(value))
+        Ok(Some(self.integer(value)))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Option<i128>, E> {
@@ -217,7 +220,7 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
 
     fn visit_bytes<E: Error>(self, value: &[u8]) -> Result<Option<i128>, E> {
         Ok(match number::bignum(self.tag, value) {
-            Some(Ok(integer)) => self.integer(integer),
+            Some(Ok(integer)) => Some(self.integer(integer)),
             Some(Err(float)) => self.scalar(Scalar::Float(float)),
             None => self.scalar(Scalar::Opaque),
         })
@@ -361,8 +364,9 @@ mod tests {
 
     /// Hex digits with blanks to bytes.
     fn bytes(hex: &str) -> Vec<u8> {
-        let digits: Vec<u8> = hex.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
-        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+        let digits: String = hex.split(' ').collect();
+        let pairs = (0..digits.len()).step_by(2).map(|at| &digits[at..at + 2]);
+        pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect()
     }
 
     fn cbor(hex: &str) -> String {

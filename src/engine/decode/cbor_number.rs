@@ -108,11 +108,16 @@ mod tests {
 
     #[test]
     fn a_bigfloat_reaches_both_ends_of_a_float() {
-        assert_eq!(bigfloat(-1, 3), 1.5);
-        assert_eq!(bigfloat(i128::MIN, 0), 0.0);
-        assert_eq!(bigfloat(-1_074, 1), 5e-324);
-        assert_eq!(bigfloat(i128::MIN, 1), 0.0);
-        assert_eq!(bigfloat(i128::MAX, -1), f64::NEG_INFINITY);
+        for (exponent, mantissa, value) in [
+            (-1, 3, 1.5),
+            (i128::MIN, 0, 0.0),
+            (i128::MAX, 0, 0.0),
+            (-1_074, 1, 5e-324),
+            (i128::MIN, 1, 0.0),
+            (i128::MAX, -1, f64::NEG_INFINITY),
+        ] {
+            assert_eq!(bigfloat(exponent, mantissa).to_bits(), f64::to_bits(value), "{mantissa} * 2^{exponent}");
+        }
     }
 
     #[test]

@@ -137,13 +137,24 @@ mod tests {
     fn damaged_payloads_break_nothing() {
         let runs = if std::env::var("TIDEGATE_FUZZ").is_ok_and(|word| word == "full") { 1_000_000 } else { 2_000 };
         for (name, seeds, format) in FORMATS {
-            for seed in seeds.iter() {
+            for seed in *seeds {
                 judge(name, *format, seed, 0);
             }
             for seed in 0..runs {
                 judge(name, *format, &damaged(seeds, seed), seed);
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "canary, seed 7")]
+    fn a_format_that_breaks_the_contract_is_caught() {
+        let canary: Format = |_, visit| {
+            visit.start_record();
+            visit.leave();
+            Ok(())
+        };
+        judge("canary", canary, b"", 7);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) fn text_number(text: &str, rules: NumberRules) -> Option<f64> {
     let text = text.trim_ascii();
     let digits = number_len(text.as_bytes(), rules.decimal_comma)?;
     let (number, rest) = text.split_at_checked(digits).filter(|(number, _)| number.len() <= NUMBER_BYTES_MAX)?;
-    if !rest.is_empty() && !(rules.units && is_unit(rest)) {
+    if !(rest.is_empty() || rules.units && is_unit(rest)) {
         return None;
     }
     let mut buffer = [0; NUMBER_BYTES_MAX];

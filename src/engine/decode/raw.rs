@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(raw("\u{1b}[0;36m[D][sensor:094]: 23.40000 °C\u{1b}[0m"), "rejected: not_in_format");
         assert_eq!(raw("x".repeat(256)), format!("record v=\"{}\"", "x".repeat(256)));
         assert_eq!(raw("x".repeat(257)), "rejected: not_in_format");
-        assert_eq!(raw("1\0002"), "rejected: not_in_format");
+        assert_eq!(raw("1\x002"), "rejected: not_in_format");
         assert_eq!(raw(b"21 \xb0C"), "rejected: not_in_format");
         assert_eq!(raw(""), "rejected: empty");
         assert_eq!(raw(" \0\r\n"), "rejected: empty");

@@ -1,4 +1,4 @@
-//! SenML (RFC 8428): what the records of a pack say together. [`senml_json`](super::senml_json)
+//! `SenML` (RFC 8428): what the records of a pack say together. [`senml_json`](super::senml_json)
 //! and [`senml_cbor`](super::senml_cbor) read the two forms.
 //!
 //! ```text
@@ -9,10 +9,11 @@
 //! ```
 //!
 //! - Base fields hold from their record on, until they are given again. Base value and base sum
-//!   are added to numbers, as floats; without one a number is told as it stands.
+//!   are added to numbers, as floats, and count alone where there is no number; without a base
+//!   a number is told as it stands.
 //! - `bn` is told as a member; where there is none it is the name. A value stands under `n`, or
 //!   under the base name where `n` is empty; a sum under the same and `(sum)`.
-//! - SenML records that follow each other with equal base name and equal time become one record,
+//! - `SenML` records that follow each other with equal base name and equal time become one record,
 //!   as long as no member repeats: they are one event with several fields.
 //! - Times are added in decimal, to the nanosecond, and rounded to the millisecond, half away
 //!   from zero. A sum below 2^28 s counts from the arrival of the message. Without `bt` and
@@ -47,7 +48,7 @@ const RELATIVE_NANOS: i128 = (1 << 28) * NANOS_PER_SECOND;
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// What a field of a SenML record is.
+/// What a field of a `SenML` record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Label {
     BaseName,
@@ -122,7 +123,7 @@ pub(super) enum Number<'p> {
     Integer(i128),
 }
 
-/// One SenML record as it stands, field by field. Of equal labels the last counts.
+/// One `SenML` record as it stands, field by field. Of equal labels the last counts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Entry<'p> {
     base_name: Option<Cow<'p, str>>,
@@ -220,13 +221,13 @@ impl<'v, 'p> Pack<'v, 'p> {
         }
     }
 
-    /// Tells the next SenML record, or rejects it. An error is one of the whole pack.
-    pub(super) fn take(&mut self, entry: Entry<'p>) -> Outcome {
+    /// Tells the next `SenML` record, or rejects it. An error is one of the whole pack.
+    pub(super) fn take(&mut self, mut entry: Entry<'p>) -> Outcome {
         if let Some(reason) = entry.pack_fault {
             return Err(reason);
         }
-        if let Some(name) = &entry.base_name {
-            self.base_name = name.clone();
+        if let Some(name) = entry.base_name.take() {
+            self.base_name = name;
         }
         self.base_time = entry.base_time.or(self.base_time);
         self.base_value = entry.base_value.or(self.base_value);
@@ -262,13 +263,8 @@ impl<'v, 'p> Pack<'v, 'p> {
             return Err(RejectReason::WrongShape);
         }
         let time = time(self.base_time, entry.time)?;
-        let sum = match (entry.sum, self.base_sum, &entry.value) {
-            (Some(sum), ..) => Some(sum),
-            // A base sum may be all there is (RFC 8428, section 4.2).
-            (None, Some(_), None) => Some(Value::Number(Number::Integer(0))),
-            (None, ..) => None,
-        };
-        if entry.value.is_none() && sum.is_none() {
+        let (value, sum) = self.based(entry.value, entry.sum);
+        if value.is_none() && sum.is_none() {
             return Err(RejectReason::NoValues);
         }
         let base = if self.base_name.is_empty() { name.clone() } else { self.base_name.clone() };
@@ -276,15 +272,25 @@ impl<'v, 'p> Pack<'v, 'p> {
         self.sum_key.clear();
         self.sum_key.push_str(&key);
         self.sum_key.push_str("(sum)");
-        let members = [entry.value.is_some().then(|| hash(&key)), sum.is_some().then(|| hash(&self.sum_key))];
+        let members = [value.is_some().then(|| hash(&key)), sum.is_some().then(|| hash(&self.sum_key))];
         self.go_on_or_start(base, time, members);
-        if let Some(value) = entry.value {
+        if let Some(value) = value {
             tell_value(self.visit, &key, &value, self.base_value);
         }
         if let Some(sum) = sum {
             tell_value(self.visit, &self.sum_key, &sum, self.base_sum);
         }
         Ok(())
+    }
+
+    /// Value and sum of a record, zero where only the base is there (RFC 8428, section 4.5.4).
+    /// A base sum makes no sum of what is no number, and a sum alone needs no value.
+    fn based(&self, value: Option<Value<'p>>, sum: Option<Value<'p>>) -> (Option<Value<'p>>, Option<Value<'p>>) {
+        const ZERO: Value<'static> = Value::Number(Number::Integer(0));
+        let summable = matches!(value, None | Some(Value::Number(_)));
+        let sum = sum.or_else(|| self.base_sum.filter(|_| summable).map(|_| ZERO));
+        let value = value.or_else(|| self.base_value.filter(|_| sum.is_none()).map(|_| ZERO));
+        (value, sum)
     }
 
     /// Sees to it that the record that is told is the one for `base` at `time`, and has

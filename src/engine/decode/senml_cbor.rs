@@ -1,9 +1,9 @@
-//! The CBOR form of SenML (RFC 8428, section 6); [`senml`](super::senml) says what it means.
+//! The CBOR form of `SenML` (RFC 8428, section 6); [`senml`](super::senml) says what it means.
 //!
 //! A pack is an array of maps, of definite or indefinite length, with integer labels; the
 //! names of the JSON form are understood too. Numbers are integers, floats of every width,
 //! bignums, decimal fractions and bigfloats. Whatever is no CBOR, is cut short or is nested
-//! deeper than `serde_cbor` goes (127) is not in the format: nothing in SenML is deep.
+//! deeper than `serde_cbor` goes (127) is not in the format: nothing in `SenML` is deep.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! The JSON form of SenML (RFC 8428, section 5); [`senml`](super::senml) says what it means.
+//! The JSON form of `SenML` (RFC 8428, section 5); [`senml`](super::senml) says what it means.
 //!
 //! A pack is an array of objects. Members that are objects or arrays themselves are data of
 //! extensions and passed over; a value that is one is told as `Opaque`.
@@ -81,9 +81,13 @@ mod tests {
              record @1000000000000ms bn=\"y\" y=7.0"
         );
         assert_eq!(
-            senml(r#"[{"bn":"a:","bt":1e9,"bs":100},{"n":"x","v":1},{"n":"x","s":5},{"n":"w"}]"#),
-            "record @1000000000000ms bn=\"a:\" x=1 x(sum)=105.0 w(sum)=100.0",
+            senml(r#"[{"bn":"a:","bs":100},{"n":"x","v":1},{"n":"y","s":5},{"n":"w"},{"n":"b","vb":true}]"#),
+            "record bn=\"a:\" x=1 x(sum)=100.0 y(sum)=105.0 w(sum)=100.0 b=true",
             "a record of base fields alone is none"
+        );
+        assert_eq!(
+            senml(r#"[{"bn":"a:","bv":20},{"n":"x"},{"n":"y","s":5},{"n":"z","v":null}]"#),
+            "record bn=\"a:\" x=20.0 y(sum)=5 z=null"
         );
     }
 

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A format reports nothing that it has not understood, and may stop at any point with
-//! the reason: then nothing of the payload counts.
+//! the reason: then nothing of the payload counts. Where records are told apart without
+//! being understood, as lines are, one can be rejected alone.
 
 use crate::engine::spec::TimeUnit;
 use crate::model::record::RejectReason;
