@@ -40,6 +40,7 @@ use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
 
 use super::boot::{Config, LocalSpec, StorageSpec};
+use super::preset;
 use super::problem::{Problem, Report, Spot, Wrong};
 use super::raw::{Document, Format};
 
@@ -158,7 +159,9 @@ fn walk(text: &str, file: &str, purpose: Purpose) -> Result<(Document, Parts, Re
             return Err(Refused { problems, warnings });
         }
     };
-    let parts = match Table::open(document.root(), "", &keys::ROOT, &mut report) {
+    let mut whole = document.clone();
+    preset::expand(&mut whole, &mut report);
+    let parts = match Table::open(whole.root(), "", &keys::ROOT, &mut report) {
         Some(root) => parts(&root, purpose, &mut report),
         None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None, local: None },
     };

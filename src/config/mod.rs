@@ -3,5 +3,6 @@
 
 pub mod boot;
 pub mod check;
+pub mod preset;
 pub mod problem;
 pub mod raw;

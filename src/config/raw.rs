@@ -116,6 +116,11 @@ impl Document {
         &self.root
     }
 
+    /// The same, to complete it.
+    pub(super) fn root_mut(&mut self) -> &mut Node {
+        &mut self.root
+    }
+
     /// Tells documents apart: 128 bits of FNV-1a over the tree, in hex. White
     /// space, comments, the order of keys and the choice between TOML and JSON do
     /// not change it. Not for security: nothing is authenticated by it.

@@ -99,13 +99,14 @@ impl Stream {
     }
 }
 
-enum Named {
+/// Whom a signal is about.
+pub(super) enum Named {
     Device(DeviceId),
     Below(DeviceId),
     All,
 }
 
-fn whom(whom: &Whom, captures: &Captures<'_>) -> Option<Named> {
+pub(super) fn whom(whom: &Whom, captures: &Captures<'_>) -> Option<Named> {
     let text = |template: &Template| template.id(Source::topic(captures));
     match whom {
         Whom::Device(template) => text(template).map(Named::Device),
@@ -115,7 +116,7 @@ fn whom(whom: &Whom, captures: &Captures<'_>) -> Option<Named> {
 }
 
 /// The word that a payload says. Rare, and small: it may allocate.
-fn word(rule: &AvailabilitySpec, payload: &[u8]) -> Option<String> {
+pub(super) fn word(rule: &AvailabilitySpec, payload: &[u8]) -> Option<String> {
     let text = core::str::from_utf8(payload).ok().filter(|text| text.len() <= DOCUMENT_BYTES_MAX)?.trim();
     let (Some(pointer), true) = (&rule.pointer, text.starts_with('{')) else {
         return Some(text.trim_matches('"').to_owned());

@@ -7,24 +7,41 @@ use crate::model::template::{Source, Template};
 use crate::model::time::{EventTime, Now};
 use crate::model::topic::Captures;
 
-use super::decode::batch::DecodedEntry;
+use super::decode::batch::{DecodedBatch, DecodedEntry};
 use super::decode::{DecodedTime, Telling};
 use super::redelivery::fingerprint;
-use super::spec::TopicSpec;
+use super::spec::{LabelSpec, StreamSpec, TopicSpec};
 use super::step::Message;
 use super::stream::Stream;
 use super::{Canary, Engine};
 
 /// Labels of one record, by place.
-type Labels = heapless::Vec<Option<DeviceId>, LABELS_MAX>;
+pub(super) type Labels = heapless::Vec<Option<DeviceId>, LABELS_MAX>;
 
 /// What is the same for all records of a message.
-struct Sender<'m> {
-    stream: usize,
-    topic: usize,
-    captures: Captures<'m>,
+pub(super) struct Sender<'m> {
+    pub(super) stream: usize,
+    pub(super) topic: usize,
+    pub(super) captures: Captures<'m>,
     /// Where it takes nothing but the topic: whose the records are.
     device: Option<DeviceId>,
+}
+
+impl<'m> Sender<'m> {
+    /// Of a message on the topic of that place in the stream of that place.
+    pub(super) fn new(
+        spec: &StreamSpec,
+        stream: usize,
+        topic: usize,
+        captures: Captures<'m>,
+    ) -> Result<Sender<'m>, RejectReason> {
+        let template = &spec.topics[topic].device;
+        let device = match template.is_of_message() {
+            true => Some(template.id(Source::topic(&captures)).ok_or(RejectReason::BadDevice)?),
+            false => None,
+        };
+        Ok(Sender { stream, topic, captures, device })
+    }
 }
 
 impl Engine {
@@ -50,7 +67,7 @@ impl Engine {
     /// The stream that a topic belongs to, and which of its topics it is; none of them when
     /// the stream wants to ignore it.
     #[inline]
-    fn find_stream<'m>(&self, topic: &'m str) -> Option<(usize, Option<(usize, Captures<'m>)>)> {
+    pub(super) fn find_stream<'m>(&self, topic: &'m str) -> Option<(usize, Option<(usize, Captures<'m>)>)> {
         self.streams.iter().enumerate().find_map(|(index, stream)| {
             let place = |(place, known): (usize, &TopicSpec)| Some((place, known.pattern.match_topic(topic)?));
             let found = stream.spec.topics.iter().enumerate().find_map(place)?;
@@ -67,20 +84,24 @@ impl Engine {
         if message.payload.len() > PAYLOAD_BYTES_MAX {
             return stream.reject(RejectReason::TooLarge);
         }
-        let spec = &stream.spec.topics[topic];
-        let of_message = spec.device.is_of_message();
-        let device = if of_message { spec.device.id(Source::topic(&captures)) } else { None };
-        if of_message && device.is_none() {
-            return stream.reject(RejectReason::BadDevice);
-        }
-        let mut buffer = heapless::String::new();
-        let field = spec.field.as_ref().and_then(|field| field.resolve(Source::topic(&captures), &mut buffer));
-        let telling = Telling { topic: message.topic, payload: message.payload, field: field.unwrap_or("value") };
-        self.decoders[index].decode(telling, &mut stream.fields);
-        let sender = Sender { stream: index, topic, captures, device };
+        let sender = match Sender::new(&stream.spec, index, topic, captures) {
+            Ok(sender) => sender,
+            Err(reason) => return stream.reject(reason),
+        };
+        self.read_payload(&sender, message.topic, message.payload);
         for place in 0..self.decoders[index].batch().records().len() {
             self.take_record(now, &sender, place, message.retain);
         }
+    }
+
+    /// Reads a payload of at most `PAYLOAD_BYTES_MAX`; the records are in the decoder then.
+    pub(super) fn read_payload(&mut self, sender: &Sender<'_>, topic: &str, payload: &[u8]) {
+        let stream = &mut self.streams[sender.stream];
+        let mut buffer = heapless::String::new();
+        let field = stream.spec.topics[sender.topic].field.as_ref();
+        let field = field.and_then(|field| field.resolve(Source::topic(&sender.captures), &mut buffer));
+        let telling = Telling { topic, payload, field: field.unwrap_or("value") };
+        self.decoders[sender.stream].decode(telling, &mut stream.fields);
     }
 
     /// Notes what is known of a message before its payload is read. True when it was taken
@@ -119,16 +140,17 @@ impl Engine {
             }
             Ok(DecodedTime::Event(at)) => (at, TimeSource::Device),
         };
-        let own;
-        let (device, labels) = if let (Some(device), false) = (&sender.device, stream.has_labels) {
-            (device, Labels::new())
-        } else {
-            let texts = batch.texts(entry);
-            let source = Source { captures: &sender.captures, texts: &texts, labels: &[] };
-            let topic = &stream.spec.topics[sender.topic];
-            own = if sender.device.is_none() { topic.device.id(source) } else { sender.device.clone() };
-            let Some(device) = &own else { return stream.reject(RejectReason::BadDevice) };
-            (device, stream.labels(topic, source))
+        let who;
+        let (device, group) = match &sender.device {
+            // Nothing of the payload is asked for: the usual case, without a copy.
+            Some(device) if !stream.has_groups => (device, None),
+            _ => {
+                who = match stream.who(sender, batch, entry) {
+                    Ok(who) => who,
+                    Err(reason) => return stream.reject(reason),
+                };
+                (&who.device, who.group.as_ref())
+            }
         };
         if !stream.is_allowed(device.as_str()) {
             return stream.reject(RejectReason::DeviceDenied);
@@ -136,8 +158,7 @@ impl Engine {
         if retain && stream.is_stale_state(device.as_str(), at, source) {
             return stream.ignore();
         }
-        let group = stream.group_label(sender, &labels, batch, entry);
-        let group = group.as_ref().map_or("", DeviceId::as_str);
+        let group = group.map_or("", DeviceId::as_str);
         let (values, states) = (batch.values(entry), batch.states(entry));
         let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
         let accepted = stream.ledger.accepted;
@@ -149,11 +170,41 @@ impl Engine {
     }
 }
 
+/// Whose a record is.
+pub(super) struct Who {
+    pub(super) device: DeviceId,
+    pub(super) labels: Labels,
+    /// The label of its group.
+    pub(super) group: Option<DeviceId>,
+}
+
 impl Stream {
-    /// The labels of a record, where something asks for them.
-    #[cold]
+    /// Whose a record is.
+    pub(super) fn who(
+        &self,
+        sender: &Sender<'_>,
+        batch: &DecodedBatch,
+        entry: DecodedEntry,
+    ) -> Result<Who, RejectReason> {
+        let topic = &self.spec.topics[sender.topic];
+        let texts = batch.texts(entry);
+        let source = Source { captures: &sender.captures, texts: &texts, labels: &[] };
+        let device = match &sender.device {
+            Some(device) => Some(device.clone()),
+            None => topic.device.id(source),
+        };
+        let labels = if self.has_labels { self.labels(topic, source) } else { Labels::new() };
+        // No closure here: rustc 1.95 breaks off at it.
+        let group = match &topic.group {
+            Some(group) => group.id(Source { captures: &sender.captures, texts: &texts, labels: &labels }),
+            None => None,
+        };
+        Ok(Who { device: device.ok_or(RejectReason::BadDevice)?, labels, group })
+    }
+
+    /// The labels of a record.
     fn labels(&self, topic: &TopicSpec, source: Source<'_>) -> Labels {
-        let label = |(template, spec): (&Template, &super::spec::LabelSpec)| {
+        let label = |(template, spec): (&Template, &LabelSpec)| {
             let mut buffer = heapless::String::new();
             let text = template.resolve(source, &mut buffer);
             text.map_or(spec.default.as_deref(), |text| spec.read(text)).and_then(DeviceId::new)
@@ -161,23 +212,9 @@ impl Stream {
         topic.labels.iter().zip(&self.spec.labels).map(label).collect()
     }
 
-    /// The label of its group.
-    #[inline]
-    fn group_label(
-        &self,
-        sender: &Sender<'_>,
-        labels: &Labels,
-        batch: &super::decode::batch::DecodedBatch,
-        entry: DecodedEntry,
-    ) -> Option<DeviceId> {
-        let template = self.spec.topics[sender.topic].group.as_ref().filter(|_| self.has_groups)?;
-        let texts = batch.texts(entry);
-        template.id(Source { captures: &sender.captures, texts: &texts, labels })
-    }
-
     /// Whether `allow` and `deny` let a device in.
     #[inline]
-    fn is_allowed(&self, device: &str) -> bool {
+    pub(super) fn is_allowed(&self, device: &str) -> bool {
         let rules = &self.spec.rules;
         rules.allow.as_ref().is_none_or(|allow| allow.fit(device)) && !rules.deny.fit(device)
     }

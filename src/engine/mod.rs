@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` |
+//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -65,6 +65,7 @@ pub mod store;
 mod stream;
 mod timers;
 mod tombstones;
+pub mod trace;
 mod ttl;
 mod uplink;
 pub mod watermark;

@@ -6,6 +6,7 @@
 //! {^/PublisherId}     the same, from the top of the payload
 //! {*1}                the key that the first `*` of `records` met
 //! {zone}              a label of the stream
+//! {*1|device}         the first of these that is there
 //! north-{unit}        text and braces, as many as wanted
 //! ```
 
@@ -25,6 +26,7 @@ enum Part {
     Capture(usize),
     Payload(usize),
     Label(usize),
+    First(Vec<Part>),
 }
 
 /// A text that templates take from the payload.
@@ -87,7 +89,7 @@ impl Template {
             let Some(close) = rest[open..].find('}') else {
                 return Err(TopicError::new(format!("\"{template}\": `{{` without `}}`")));
             };
-            parts.push(part(template, &rest[open + 1..open + close], pattern, words)?);
+            parts.push(alternatives(template, &rest[open + 1..open + close], pattern, words)?);
             rest = &rest[open + close + 1..];
         }
         if !rest.is_empty() {
@@ -113,7 +115,11 @@ impl Template {
 
     /// Whether it takes labels.
     pub fn has_labels(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Label(_)))
+        self.parts.iter().any(|part| match part {
+            Part::Label(_) => true,
+            Part::First(parts) => parts.iter().any(|part| matches!(part, Part::Label(_))),
+            Part::Literal(_) | Part::Capture(_) | Part::Payload(_) => false,
+        })
     }
 
     /// The text; borrowed where one part is all of it, else written into `buffer`. `None`
@@ -158,11 +164,24 @@ impl Part {
             Part::Capture(place) => source.captures.get(*place).copied(),
             Part::Payload(place) => source.texts.get(*place).copied().flatten(),
             Part::Label(place) => source.labels.get(*place)?.as_ref().map(DeviceId::as_str),
+            Part::First(parts) => parts.iter().filter_map(|part| part.text(source)).find(|text| !text.is_empty()),
         }
     }
 }
 
 /// What stands between two braces.
+fn alternatives(
+    template: &str,
+    names: &str,
+    pattern: &TopicPattern,
+    words: &mut Words<'_>,
+) -> Result<Part, TopicError> {
+    let mut parts: Vec<Part> =
+        names.split('|').map(|name| part(template, name, pattern, words)).collect::<Result<_, _>>()?;
+    Ok(if parts.len() == 1 { parts.remove(0) } else { Part::First(parts) })
+}
+
+/// One name between two braces.
 fn part(template: &str, name: &str, pattern: &TopicPattern, words: &mut Words<'_>) -> Result<Part, TopicError> {
     if let Some(place) = pattern.capture_names().iter().position(|known| known == name) {
         return Ok(Part::Capture(place));
@@ -216,6 +235,13 @@ mod tests {
         assert_eq!(made("{/model}/{/id}", &[Some("Prologue"), Some("5")], &[]).as_deref(), Some("Prologue/5"));
         assert_eq!(made("{^/pub}.{*1}", &[Some("press"), Some("7")], &[]).as_deref(), Some("press.7"));
         assert_eq!(made("{zone}", &[], &[DeviceId::new("cellar")]).as_deref(), Some("cellar"));
+    }
+
+    #[test]
+    fn of_several_the_first_that_is_there_counts() {
+        assert_eq!(made("{/id|unit}", &[Some("x")], &[]).as_deref(), Some("x"));
+        assert_eq!(made("{/id|unit}", &[None], &[]).as_deref(), Some("7"));
+        assert_eq!(made("{/id|unit}", &[Some("")], &[]).as_deref(), Some("7"));
     }
 
     #[test]

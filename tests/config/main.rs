@@ -279,9 +279,9 @@ fn times_are_read_from_where_the_configuration_says() {
         let text = format!("{{ field = \"/ts\", unit = \"{}\" }}", unit.as_str());
         assert_eq!(time(&text), fields(&[("/ts", TimeFormat::Epoch(unit))], bad));
     }
-    let iso = TimeFormat::Iso { zone: None };
+    let iso = TimeFormat::Iso { zone: None, unit: None };
     assert_eq!(time("{ field = \"/t\", format = \"iso\" }"), fields(&[("/t", iso.clone())], bad));
-    let zoned = TimeFormat::Iso { zone: berlin(reject, earlier) };
+    let zoned = TimeFormat::Iso { zone: berlin(reject, earlier), unit: None };
     assert_eq!(time("{ field = \"/t\", format = \"iso\", zone = \"europe/berlin\" }"), fields(&[("/t", zoned)], bad));
     let pattern = TimeFormat::Pattern {
         pattern: "%d.%m.%Y %H:%M".to_owned(),

@@ -36,7 +36,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 #[test]
 fn f104_the_hour_of_the_report_is_1708671600_with_and_without_a_fraction() {
     for text in ["2024-02-23T15:00:00+08:00", "2024-02-23T15:00:00.0+08:00", "2024-02-23 15:00:00.000000 +0800"] {
-        for format in [TimeFormat::Rfc3339, TimeFormat::Iso { zone: in_berlin() }] {
+        for format in [TimeFormat::Rfc3339, TimeFormat::Iso { zone: in_berlin(), unit: None }] {
             assert_eq!(at(format, &format!("\"{text}\"")), Ok(1_708_671_600_000), "{text}");
         }
     }
@@ -70,7 +70,7 @@ proptest! {
         let millis: i64 = digits[..3].parse().unwrap();
         let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3_600 + (minute - minutes) * 60 + second;
         prop_assert_eq!(at(TimeFormat::Rfc3339, &text), Ok(seconds * 1_000 + millis), "{}", text);
-        prop_assert_eq!(at(TimeFormat::Iso { zone: None }, &text), Ok(seconds * 1_000 + millis), "{}", text);
+        prop_assert_eq!(at(TimeFormat::Iso { zone: None, unit: None }, &text), Ok(seconds * 1_000 + millis), "{}", text);
     }
 
     #[test]
@@ -79,7 +79,7 @@ proptest! {
         let json = serde_json::to_string(&text).unwrap();
         for format in [
             TimeFormat::Rfc3339,
-            TimeFormat::Iso { zone: in_berlin() },
+            TimeFormat::Iso { zone: in_berlin(), unit: None },
             pattern("%d.%m.%Y %H:%M:%S"),
             pattern("%Y%m%d%H%M%S"),
             pattern("%"),
@@ -93,7 +93,7 @@ proptest! {
 
 #[test]
 fn f109_a_local_time_is_of_the_zone_that_is_configured_and_without_one_is_no_time() {
-    let iso = |zone| TimeFormat::Iso { zone };
+    let iso = |zone| TimeFormat::Iso { zone, unit: None };
     assert_eq!(moment(iso(in_berlin()), "2024-07-01T12:00:00"), Ok("2024-07-01T10:00:00Z".into()));
     assert_eq!(moment(iso(in_berlin()), "2024-01-01 12:00:00.25"), Ok("2024-01-01T11:00:00.25Z".into()));
     assert_eq!(moment(iso(in_berlin()), "20240101T1200"), Ok("2024-01-01T11:00:00Z".into()));
@@ -116,7 +116,7 @@ fn f109_a_local_time_is_of_the_zone_that_is_configured_and_without_one_is_no_tim
 fn local_times_that_are_skipped_or_come_twice_are_what_is_configured() {
     use GapPolicy::{Forward, Reject};
     use OverlapPolicy::{Earlier, Later};
-    let iso = |gap, overlap| TimeFormat::Iso { zone: Some(berlin(gap, overlap)) };
+    let iso = |gap, overlap| TimeFormat::Iso { zone: Some(berlin(gap, overlap)), unit: None };
     let cases: &[(&str, GapPolicy, OverlapPolicy, Result<&str, RejectReason>)] = &[
         // 31 March 2024: from 02:00 to 03:00.
         ("2024-03-31T01:59:59.999", Reject, Earlier, Ok("2024-03-31T00:59:59.999Z")),

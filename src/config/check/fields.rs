@@ -52,10 +52,12 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec
 /// Every number, with its bounds.
 fn all(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec> {
     let below = match table.get("fields_at") {
+        Some(item) if matches!(item.value, Value::Text(text) if text.is_empty()) => Some(String::new()),
         Some(item) => item.parsed("a JSON Pointer", report, time::pointer),
         None => Some(String::new()),
     };
     let except = match table.get("fields_except") {
+        Some(item) if matches!(item.value, Value::List(items) if items.is_empty()) => Some(Vec::new()),
         Some(item) => pointers(&item, FIELDS_MAX, report),
         None => Some(Vec::new()),
     };

@@ -69,7 +69,17 @@ fn raw<'t>(stream: &Table<'t>, report: &mut Report) -> Option<(FormatSpec, Optio
         None => Some(RawSpec::default().missing),
     };
     let words = words(&table, report);
-    Some((FormatSpec::Raw(RawSpec { missing: missing?, words: words? }), table.get("field")))
+    let json = match table.get("json") {
+        None => Some(false),
+        Some(item) => match item.value {
+            Value::Bool(json) => Some(*json),
+            _ => {
+                report.problem(&item.spot, Wrong::new("must be true or false"));
+                None
+            }
+        },
+    };
+    Some((FormatSpec::Raw(RawSpec { missing: missing?, words: words?, json: json? }), table.get("field")))
 }
 
 fn words(table: &Table<'_>, report: &mut Report) -> Option<Vec<(String, f64)>> {

@@ -136,6 +136,7 @@ pub static STREAM: Section = Section {
     title: "[[streams]]",
     keys: &[
         key("name", Required, "unique among the streams"),
+        key("preset", Optional, "keys for a kind of device, as far as they are not written here; see docs/devices.md"),
         key("topic", Required, "MQTT topic, or a list; levels may be `+`, `{name}`, or `{name...}`: one or more"),
         key("ignore", Optional, "topics of those that are passed over, in the same notation"),
         key(
@@ -248,7 +249,7 @@ pub static TIME: Section = Section {
         key(
             "format",
             Derived("either `unit` or `format`"),
-            "`rfc3339`, with an offset; `iso`, without one too; or a pattern such as `%d.%m.%Y %H:%M:%S`",
+            "`rfc3339`, with an offset; `iso`, without one too (and numbers, with a `unit`); or a pattern such as `%d.%m.%Y %H:%M:%S`",
         ),
         key("zone", Optional, "whose clock a time without an offset shows, such as `Europe/Berlin`"),
         key("gap", Default("reject"), "a local time that the clocks skip: `reject`, or `forward` by as much"),
@@ -295,6 +296,7 @@ pub static RAW: Section = Section {
     keys: &[
         key("field", Default("value"), "how the value is called: text and captures of the topic; `/` makes levels"),
         key("words", Optional, "words that stand for numbers: `{ ON = 1, OFF = 0 }`; in either case"),
+        key("json", Default("false"), "`true`: payloads that are JSON objects are read as such"),
         key("missing", Derived("`nan`, `null`, `none`, `unavailable`, `unknown`, …"), "words for no value"),
     ],
 };

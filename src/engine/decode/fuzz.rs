@@ -68,7 +68,7 @@ mod tests {
 
     fn tell_raw(payload: &[u8], visit: &mut dyn Visit) -> Outcome {
         let words = vec![("on".to_owned(), 1.0)];
-        tell_with(&mut Raw(RawSpec { words, ..RawSpec::default() }), payload, visit)
+        tell_with(&mut Raw::new(&RawSpec { words, ..RawSpec::default() }), payload, visit)
     }
 
     fn tell_with(format: &mut dyn Format, payload: &[u8], visit: &mut dyn Visit) -> Outcome {
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "canary, seed 7")]
     fn a_format_that_breaks_the_contract_is_caught() {
-        let canary: Format = |_, visit| {
+        let canary: Tell = |_, visit| {
             visit.start_record();
             visit.leave();
             Ok(())

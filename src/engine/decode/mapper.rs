@@ -52,6 +52,8 @@ pub(super) struct Mapper {
     /// Per place of the trie, the last record that had something there.
     visited: Vec<u64>,
     number: u64,
+    /// A record within another one was found in the payload.
+    framed: bool,
     batch: DecodedBatch,
 }
 
@@ -117,6 +119,7 @@ impl Mapper {
             frames: Vec::new(),
             path: String::new(),
             number: 0,
+            framed: false,
             batch: DecodedBatch::default(),
         }
     }
@@ -177,12 +180,17 @@ impl Mapper {
         if record.void {
             return;
         }
+        self.slots.finish(&mut record.slots);
+        let empty = record.slots.why_empty();
+        // What is around records may be nothing but their frame.
+        if self.depth == 0 && self.framed && empty == Some(RejectReason::NoValues) {
+            return;
+        }
         let time = match self.time.resolve(&record.times) {
             Ok(time) => time,
             Err(reason) => return self.batch.reject(reason),
         };
-        self.slots.finish(&mut record.slots);
-        match record.slots.why_empty() {
+        match empty {
             None => self.batch.push(
                 time,
                 record.slots.values(),
@@ -225,6 +233,7 @@ impl Visit for Walk<'_> {
         mapper.close_all();
         mapper.path.clear();
         mapper.frames.clear();
+        mapper.framed = false;
         let whole = mapper.places.start();
         if whole {
             mapper.open();
@@ -258,6 +267,7 @@ impl Visit for Walk<'_> {
         let path = mapper.path.len();
         let mut frame = Frame { node, document, expect: 0, alive, path, base, counts: false, opened, nameless: opened };
         if opened {
+            mapper.framed = true;
             mapper.open();
             frame.node = Some(PointerTrie::ROOT);
             frame.base = path;

@@ -33,6 +33,7 @@ mod senml_json;
 mod slots;
 pub mod sparkplug;
 mod teltonika;
+mod teltonika_json;
 mod texts;
 pub mod time;
 pub mod visit;
@@ -113,13 +114,13 @@ impl Decoder {
 fn format(spec: &FormatSpec) -> Box<dyn Format + Send> {
     match spec {
         FormatSpec::Json => Box::<json::Json>::default(),
-        FormatSpec::Raw(spec) => Box::new(raw::Raw(spec.clone())),
+        FormatSpec::Raw(spec) => Box::new(raw::Raw::new(spec)),
         FormatSpec::Cbor => Box::new(Plain(cbor::tell)),
         FormatSpec::SenmlJson => Box::new(Plain(senml_json::tell)),
         FormatSpec::SenmlCbor => Box::new(Plain(senml_cbor::tell)),
         FormatSpec::Influx => Box::<influx::Influx>::default(),
         FormatSpec::Csv(spec) => Box::new(csv::Csv::new(spec)),
-        FormatSpec::Teltonika => Box::new(Plain(teltonika::tell)),
+        FormatSpec::Teltonika => Box::<teltonika_json::Teltonika>::default(),
         FormatSpec::Ruuvi => Box::new(Plain(ruuvi::tell)),
     }
 }

@@ -7,7 +7,7 @@
 //! | a word that is configured to stand for a number | that number |
 //! | any other text | the text |
 //! | a word for "no value" | rejected: `missing_value` |
-//! | what begins like a JSON object or array | rejected: `wrong_shape` |
+//! | what begins like a JSON object or array | rejected: `wrong_shape`; objects are read with `json` |
 //! | no UTF-8, control characters, more than 256 bytes | rejected: `not_in_format` |
 //! | white space and NUL alone, or nothing | rejected: `empty` |
 //!
@@ -19,6 +19,7 @@
 use crate::engine::spec::{NumberRules, RawSpec};
 use crate::model::record::RejectReason;
 
+use super::json::Json;
 use super::number::{is_json_number, text_number};
 use super::visit::{Outcome, Scalar, Visit};
 use super::{Format, Telling};
@@ -28,11 +29,24 @@ const VALUE_BYTES_MAX: usize = 256;
 
 /// A payload of one value.
 #[derive(Clone, Debug)]
-pub(super) struct Raw(pub(super) RawSpec);
+pub(super) struct Raw {
+    spec: RawSpec,
+    json: Json,
+}
+
+impl Raw {
+    /// A decoder for payloads that `spec` describes.
+    pub(super) fn new(spec: &RawSpec) -> Raw {
+        Raw { spec: spec.clone(), json: Json::default() }
+    }
+}
 
 impl Format for Raw {
     fn tell(&mut self, telling: Telling<'_>, visit: &mut dyn Visit) -> Outcome {
-        tell(telling.payload, telling.field, &self.0, visit)
+        if self.spec.json && telling.payload.trim_ascii_start().starts_with(b"{") {
+            return self.json.tell(telling, visit);
+        }
+        tell(telling.payload, telling.field, &self.spec, visit)
     }
 }
 

@@ -32,6 +32,8 @@ pub struct RawSpec {
     pub missing: Vec<String>,
     /// Words for numbers, likewise; they go before everything else.
     pub words: Vec<(String, f64)>,
+    /// JSON objects and arrays are read as such; else they have the wrong shape.
+    pub json: bool,
 }
 
 /// How lines of cells are read.
@@ -52,7 +54,7 @@ impl RawSpec {
 impl Default for RawSpec {
     /// The usual words for "no value", none for numbers.
     fn default() -> RawSpec {
-        RawSpec { missing: RawSpec::MISSING.map(str::to_owned).to_vec(), words: Vec::new() }
+        RawSpec { missing: RawSpec::MISSING.map(str::to_owned).to_vec(), words: Vec::new(), json: false }
     }
 }
 
@@ -102,6 +104,8 @@ pub enum TimeFormat {
     Iso {
         /// What a time without an offset means; without it such a time is none.
         zone: Option<ZonedRules>,
+        /// What a number counts, where devices may send either.
+        unit: Option<TimeUnit>,
     },
     /// As `strptime` reads it.
     Pattern {

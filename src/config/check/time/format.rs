@@ -3,6 +3,7 @@
 use crate::config::check::scalar;
 use crate::config::check::table::Table;
 use crate::config::problem::{Report, Wrong, nearest};
+use crate::config::raw::Value;
 use crate::engine::decode::time::{PatternZone, check_pattern};
 use crate::engine::spec::{GapPolicy, OverlapPolicy, TimeFormat, ZonedRules};
 
@@ -23,7 +24,12 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<TimeFormat
             refuse(table, &["zone", "gap", "overlap"], "has no effect with `unit`: it counts from 1970 in UTC", report);
             super::unit(table, report).map(TimeFormat::Epoch)
         }
-        (None, Some(_)) => {
+        (Some(item), Some(format)) if !matches!(format.value, Value::Text(word) if word == "iso") => {
+            report.problem(&item.spot, Wrong::new("`unit` and `format` exclude each other").hint(super::EXAMPLE));
+            None
+        }
+        (unit, Some(_)) => {
+            let unit = if unit.is_some() { Some(super::unit(table, report)?) } else { None };
             let offset = match table.parsed("format", FORMATS, report, written) {
                 Some(Written::Rfc3339) => {
                     Some((TimeFormat::Rfc3339, "has no effect with \"rfc3339\": it has an offset"))
@@ -34,7 +40,7 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<TimeFormat
                 }
                 Some(Written::Iso) => {
                     let zone = if has_zone(table, report) { Some(zone(table, report)?) } else { None };
-                    return Some(TimeFormat::Iso { zone });
+                    return Some(TimeFormat::Iso { zone, unit });
                 }
                 Some(Written::Pattern(pattern, PatternZone::Needed)) => {
                     if has_zone(table, report) {
@@ -54,10 +60,6 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<TimeFormat
             let (format, why) = offset?;
             refuse(table, &["zone", "gap", "overlap"], why, report);
             Some(format)
-        }
-        (Some(unit), Some(_)) => {
-            report.problem(&unit.spot, Wrong::new("`unit` and `format` exclude each other").hint(super::EXAMPLE));
-            None
         }
         (None, None) => {
             let wrong = Wrong::new("has neither `unit` nor `format`: a unit is never guessed");

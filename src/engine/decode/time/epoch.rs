@@ -22,6 +22,18 @@ pub(super) fn read(unit: TimeUnit, raw: RawTime<'_>) -> Reading {
     })
 }
 
+/// Whether it is a number, or a string of one that is no date: more digits than a year has.
+pub(super) fn is_count(raw: RawTime<'_>) -> bool {
+    match raw {
+        RawTime::Number(_) | RawTime::Int(_) | RawTime::Uint(_) | RawTime::Float(_) => true,
+        RawTime::Text(text) => {
+            let text = text.trim_ascii();
+            text.len() >= 9 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        }
+        RawTime::Null | RawTime::Other => false,
+    }
+}
+
 /// The power of ten that makes milliseconds of it.
 pub(super) fn scale(unit: TimeUnit) -> i64 {
     match unit {

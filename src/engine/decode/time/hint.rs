@@ -114,7 +114,7 @@ fn clock_guess(format: &TimeFormat, raw: &str) -> Option<&'static str> {
                 Some("a local time without an offset: `format = \"iso\"` with a `zone`, or an offset `Z` or `+hh:mm`")
             }
             (TimeFormat::Rfc3339, Some(_)) => Some("a date without separators: `format = \"iso\"` reads it"),
-            (TimeFormat::Iso { zone: Some(_) }, Some(stamp)) if !stamp.has_offset() => {
+            (TimeFormat::Iso { zone: Some(_), unit: None }, Some(stamp)) if !stamp.has_offset() => {
                 Some("a local time that the clocks of `zone` skip; `gap = \"forward\"` would read it")
             }
             (TimeFormat::Epoch(_) | TimeFormat::Rfc3339 | TimeFormat::Iso { .. } | TimeFormat::Pattern { .. }, _) => {

@@ -10,6 +10,7 @@
 //! | | offset `Z`, `z`, `UTC`, `+02:00`, `+0200`, `+02`, also after one blank; up to 23:59 | |
 //! | `iso` | as `rfc3339`; also without separators: `20241023T174109Z` | as above |
 //! | | also without an offset: the time of `zone` | |
+//! | | with a `unit` also numbers, as for that unit | |
 //! | a pattern | what jiff's `strptime` reads, from strings and from digits; `%s` is an epoch | as above |
 //! | | without `%z`: the time of `zone` | |
 //!
@@ -119,7 +120,7 @@ struct Fallbacks {
 #[derive(Clone, Debug)]
 enum Format {
     Epoch(TimeUnit),
-    Written { basic: bool, naive: Naive },
+    Written { basic: bool, naive: Naive, unit: Option<TimeUnit> },
     Pattern(Pattern),
 }
 
@@ -202,10 +203,10 @@ impl Format {
     fn new(format: &TimeFormat) -> Format {
         match format {
             TimeFormat::Epoch(unit) => Format::Epoch(*unit),
-            TimeFormat::Rfc3339 => Format::Written { basic: false, naive: Naive::Bad },
-            TimeFormat::Iso { zone } => {
+            TimeFormat::Rfc3339 => Format::Written { basic: false, naive: Naive::Bad, unit: None },
+            TimeFormat::Iso { zone, unit } => {
                 let naive = zone.map_or(Naive::NoZone, |zone| Naive::Local(Local::new(zone)));
-                Format::Written { basic: true, naive }
+                Format::Written { basic: true, naive, unit: *unit }
             }
             TimeFormat::Pattern { pattern, zone } => Format::Pattern(Pattern::new(pattern, zone.map(Local::new))),
         }
@@ -216,7 +217,10 @@ impl Format {
             (_, RawTime::Null) => Reading::Missing,
             (_, RawTime::Text(text)) if text.trim_ascii().is_empty() => Reading::Missing,
             (Format::Epoch(unit), raw) => epoch::read(*unit, raw),
-            (Format::Written { basic, naive }, RawTime::Text(text)) => written::read(text.trim_ascii(), *basic, naive),
+            (Format::Written { unit: Some(unit), .. }, raw) if epoch::is_count(raw) => epoch::read(*unit, raw),
+            (Format::Written { basic, naive, .. }, RawTime::Text(text)) => {
+                written::read(text.trim_ascii(), *basic, naive)
+            }
             (Format::Pattern(pattern), RawTime::Text(text) | RawTime::Number(text)) => pattern.read(text.trim_ascii()),
             // 20241023174109 as a number.
             (Format::Pattern(pattern), RawTime::Int(digits)) => pattern.read(&digits.to_string()),
@@ -324,7 +328,7 @@ mod tests {
     #[test]
     fn f108_f112_the_first_candidate_that_says_something_counts_also_when_it_is_bad() {
         let reader = fields(&[
-            ("/time", TimeFormat::Iso { zone: None }),
+            ("/time", TimeFormat::Iso { zone: None, unit: None }),
             ("/ts", TimeFormat::Epoch(TimeUnit::Seconds)),
             ("/received_at", TimeFormat::Rfc3339),
         ]);

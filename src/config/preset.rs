@@ -1,0 +1,116 @@
+//! Presets: what is usually written for a kind of device, as data. A stream that names one
+//! has its keys, as far as it does not write them itself.
+//!
+//! A table of the stream is laid over the table of the preset key by key; anything else takes
+//! the place of what the preset has. `time` is replaced whole when it says where the time
+//! is (`field` or `source`).
+
+use super::problem::{Report, Spot, Wrong, nearest};
+use super::raw::{Document, Entry, Format, Node, Value};
+
+/// A preset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Preset {
+    /// As `preset` names it.
+    pub name: &'static str,
+    /// The keys of a stream, as TOML.
+    pub text: &'static str,
+}
+
+macro_rules! presets {
+    ($($name:literal),* $(,)?) => {
+        [$(Preset { name: $name, text: include_str!(concat!("presets/", $name, ".toml")) }),*]
+    };
+}
+
+/// All of them.
+pub static ALL: [Preset; 11] = presets![
+    "tasmota",
+    "zigbee2mqtt",
+    "shelly-gen1",
+    "shelly-gen2",
+    "esphome",
+    "homeassistant-statestream",
+    "chirpstack-v4",
+    "ttn-v3",
+    "ruuvi",
+    "teltonika",
+    "opcua-pubsub-json",
+];
+
+impl Preset {
+    /// What its first lines say about it.
+    pub fn about(&self) -> String {
+        let lines = self.text.lines().map_while(|line| line.strip_prefix("# "));
+        lines.collect::<Vec<_>>().join(" ")
+    }
+
+    fn entries(self) -> Vec<Entry> {
+        let document = Document::parse(self.text, Format::Toml).expect("presets are tested");
+        match without_places(document.root().clone()).value {
+            Value::Table(entries) => entries,
+            _ => unreachable!("a TOML document is a table"),
+        }
+    }
+}
+
+/// Writes the presets of all streams out.
+pub(super) fn expand(document: &mut Document, report: &mut Report) {
+    let Value::Table(root) = &mut document.root_mut().value else { return };
+    let Some(streams) = root.iter_mut().find(|entry| entry.key == "streams") else { return };
+    let Value::List(streams) = &mut streams.node.value else { return };
+    for (index, stream) in streams.iter_mut().enumerate() {
+        let Value::Table(entries) = &mut stream.value else { continue };
+        let Some(item) = entries.iter().find(|entry| entry.key == "preset") else { continue };
+        let Value::Text(name) = &item.node.value else { continue };
+        if let Some(preset) = ALL.iter().find(|preset| preset.name == name) {
+            lay_under(entries, preset.entries());
+            continue;
+        }
+        let names = || ALL.iter().map(|preset| preset.name);
+        let wrong = Wrong::new("is no preset that is known");
+        let spot = Spot {
+            path: format!("streams[{index}].preset"),
+            place: item.node.place,
+            value: Some(item.node.value.to_string()),
+        };
+        report.problem(
+            &spot,
+            match nearest(name, names()) {
+                Some(near) => wrong.hint(format!("did you mean \"{near}\"?")),
+                None => wrong.hint(format!("known: {}", names().collect::<Vec<_>>().join(", "))),
+            },
+        );
+    }
+}
+
+/// Adds what is missing.
+fn lay_under(entries: &mut Vec<Entry>, preset: Vec<Entry>) {
+    for below in preset {
+        let Some(above) = entries.iter_mut().find(|entry| entry.key == below.key) else {
+            entries.push(below);
+            continue;
+        };
+        let (Value::Table(mine), Value::Table(theirs)) = (&mut above.node.value, below.node.value) else { continue };
+        let says_where = mine.iter().any(|entry| entry.key == "field" || entry.key == "source");
+        if !(above.key == "time" && says_where) && above.key != "fields" {
+            lay_under(mine, theirs);
+        }
+    }
+    entries.sort_by(|a, b| a.key.cmp(&b.key));
+}
+
+/// Problems point into the file that a person wrote.
+fn without_places(node: Node) -> Node {
+    let value = match node.value {
+        Value::List(nodes) => Value::List(nodes.into_iter().map(without_places).collect()),
+        Value::Table(entries) => Value::Table(
+            entries
+                .into_iter()
+                .map(|entry| Entry { key: entry.key, place: None, node: without_places(entry.node) })
+                .collect(),
+        ),
+        value => value,
+    };
+    Node { place: None, value }
+}
