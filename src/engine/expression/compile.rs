@@ -132,7 +132,9 @@ fn parse(text: &str) -> Result<IdedExpr, ExpressionError> {
         Ok(Err(errors)) => errors.errors,
         Err(_) => return Err(nowhere("cannot be read".to_owned())),
     };
-    let Some(first) = errors.into_iter().next() else { return Err(nowhere("cannot be read".to_owned())) };
+    // Not the one that says that the parser gave up, if there is another.
+    let placed = errors.iter().position(|error| error.pos.0 > 0).unwrap_or(0);
+    let Some(first) = errors.into_iter().nth(placed) else { return Err(nowhere("cannot be read".to_owned())) };
     let mut message = first.msg;
     if message.contains("has()") {
         message.push_str("; a field without a point is has(field.temperature), or \"temperature\" in field");

@@ -18,8 +18,8 @@
 //!
 //! The parser is that of the `cel` crate; its tree becomes a smaller one of our own
 //! ([`compile`]), which is evaluated here. The crate's evaluator knows integers beside
-//! doubles and refuses `temperature + 1`, builds lists and strings, and costs ten times as
-//! much; a test holds the two against each other where both have an answer.
+//! doubles and refuses `temperature + 1`, builds lists and strings, and costs two to
+//! five times as much; a test holds the two against each other where both have an answer.
 //!
 //! **Cost.** A text is at most [`TEXT_BYTES_MAX`] long and [`DEPTH_MAX`] levels deep. There
 //! is no loop, no macro but `has`, no regular expression and nothing that makes a text or a
