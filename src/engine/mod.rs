@@ -35,6 +35,7 @@ mod devices;
 pub mod driver;
 mod emit;
 pub mod encode;
+pub mod expression;
 mod fence;
 pub mod fields;
 mod fire;
