@@ -10,11 +10,12 @@ use crate::model::record::RejectReason;
 use crate::model::template::Template;
 use crate::model::time::EventTime;
 
+use super::calculations::Calculations;
 use super::devices::SlotKind;
 use super::emit::Emit;
 use super::join::Rise;
 use super::scope::{Common, Rules};
-use super::spec::{KeySpec, OnIdle, Scope, StreamSpec};
+use super::spec::{KeySpec, OnIdle, Scope, StreamSpec, TopicSpec};
 use super::stream::Stream;
 use super::watermark::Watermark;
 
@@ -25,7 +26,8 @@ pub(super) fn are_used(spec: &StreamSpec) -> bool {
 
 /// Something of a stream asks for labels.
 pub(super) fn use_labels(spec: &StreamSpec) -> bool {
-    are_used(spec) && spec.topics.iter().any(|topic| topic.group.as_ref().is_some_and(Template::has_labels))
+    let by_group = |topic: &TopicSpec| topic.group.as_ref().is_some_and(Template::has_labels);
+    are_used(spec) && spec.topics.iter().any(by_group) || Calculations::new(&spec.rules).use_labels()
 }
 
 impl Stream {

@@ -1,12 +1,13 @@
 //! Whose a message is: an availability signal, readings of a stream, or nobody's.
 
-use crate::model::ids::DeviceId;
+use crate::model::ids::{DeviceId, FieldIx};
 use crate::model::limits::{LABELS_MAX, PAYLOAD_BYTES_MAX};
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::template::{Source, Template};
 use crate::model::time::{EventTime, Now};
 use crate::model::topic::Captures;
 
+use super::calculations::Calculated;
 use super::decode::batch::{DecodedBatch, DecodedEntry};
 use super::decode::{DecodedTime, Telling};
 use super::redelivery::fingerprint;
@@ -89,9 +90,11 @@ impl Engine {
             Err(reason) => return stream.reject(reason),
         };
         self.read_payload(&sender, message.topic, message.payload);
+        let mut computed = core::mem::take(&mut self.values);
         for place in 0..self.decoders[index].batch().records().len() {
-            self.take_record(now, &sender, place, message.retain);
+            self.take_record(now, &sender, place, message.retain, &mut computed);
         }
+        self.values = computed;
     }
 
     /// Reads a payload of at most `PAYLOAD_BYTES_MAX`; the records are in the decoder then.
@@ -125,7 +128,14 @@ impl Engine {
 
     /// Takes one of the records of the payload in that was read last.
     #[inline]
-    fn take_record(&mut self, now: Now, sender: &Sender<'_>, place: usize, retain: bool) {
+    fn take_record(
+        &mut self,
+        now: Now,
+        sender: &Sender<'_>,
+        place: usize,
+        retain: bool,
+        computed: &mut Vec<(FieldIx, f64)>,
+    ) {
         let live = self.idle_clock.read(now.proc);
         let index = sender.stream;
         let (stream, mut out, decoder) = self.parts(index, now);
@@ -140,31 +150,42 @@ impl Engine {
             }
             Ok(DecodedTime::Event(at)) => (at, TimeSource::Device),
         };
-        let who;
-        let (device, group) = match &sender.device {
+        let who = match &sender.device {
             // Nothing of the payload is asked for: the usual case, without a copy.
-            Some(device) if !stream.has_groups => (device, None),
-            _ => {
-                who = match stream.who(sender, batch, entry) {
-                    Ok(who) => who,
-                    Err(reason) => return stream.reject(reason),
-                };
-                (&who.device, who.group.as_ref())
-            }
+            Some(_) if !stream.has_groups && stream.calculations.is_empty() => None,
+            _ => match stream.who(sender, batch, entry) {
+                Ok(who) => Some(who),
+                Err(reason) => return stream.reject(reason),
+            },
         };
+        let device = who.as_ref().map(|who| &who.device).or(sender.device.as_ref());
+        let Some(device) = device else { return stream.reject(RejectReason::BadDevice) };
         if !stream.is_allowed(device.as_str()) {
             return stream.reject(RejectReason::DeviceDenied);
         }
         if retain && stream.is_stale_state(device.as_str(), at, source) {
             return stream.ignore();
         }
-        let group = group.map_or("", DeviceId::as_str);
-        let (values, states) = (batch.values(entry), batch.states(entry));
+        let group = who.as_ref().and_then(|who| who.group.as_ref()).map_or("", DeviceId::as_str);
+        let (mut values, states) = (batch.values(entry), batch.states(entry));
+        let mut left_out = entry.left_out;
+        if !stream.calculations.is_empty()
+            && let Some(who) = &who
+        {
+            computed.clear();
+            computed.extend_from_slice(values);
+            match stream.calculations.apply(&stream.spec, &stream.fields, who, at, computed, states) {
+                Calculated::Counts(more) => left_out += more,
+                Calculated::Filtered => return stream.filter(),
+                Calculated::Failed => return stream.reject(RejectReason::Expression),
+            }
+            values = computed;
+        }
         let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
         let accepted = stream.ledger.accepted;
         stream.accept(&mut out, live, &record);
         if stream.ledger.accepted > accepted {
-            stream.ledger.fields_left_out += u64::from(entry.left_out);
+            stream.ledger.fields_left_out += u64::from(left_out);
         }
         self.settle_joins(now, index);
     }

@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
+//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `calculations` `expression` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -25,6 +25,7 @@ mod advance;
 pub mod aggregate;
 mod availability;
 mod backfill;
+mod calculations;
 pub mod chain;
 mod checkpoint;
 pub mod commit_policy;
@@ -109,6 +110,8 @@ pub struct Engine {
     uplink_up: bool,
     resumed: bool,
     partial_before: Option<EventTime>,
+    /// Of the record at hand, with what is computed.
+    values: Vec<(FieldIx, f64)>,
     open_cost: usize,
     device_cost: usize,
     /// Messages whose consequences are not durable yet.
@@ -163,6 +166,7 @@ impl Engine {
             uplink_up: false,
             resumed: false,
             partial_before: None,
+            values: Vec::new(),
             open_cost: 0,
             device_cost: 0,
             acks: Vec::new(),

@@ -9,6 +9,7 @@ use crate::model::ids::FieldIx;
 use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
+use super::calculations::Calculations;
 use super::emit::{Emit, emit_pane};
 use super::fence::Fences;
 use super::fields::FieldTable;
@@ -309,6 +310,7 @@ fn fitted(mut old: Stream, wanted: StreamSpec) -> Stream {
     old.calendars = calendars_of(&wanted);
     old.has_groups = groups::are_used(&wanted);
     old.has_labels = groups::use_labels(&wanted);
+    old.calculations = Calculations::new(&wanted.rules);
     old.spec = wanted;
     old
 }

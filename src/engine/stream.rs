@@ -14,6 +14,7 @@ use crate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span};
 use super::Canary;
 use super::additions::Additions;
 use super::backfill::Backfill;
+use super::calculations::Calculations;
 use super::dedup::Dedup;
 use super::devices::{self, DeviceTable, SlotKind};
 use super::emit::{Emit, emit_late};
@@ -52,6 +53,7 @@ pub(super) struct Stream {
     pub(super) has_groups: bool,
     /// Something asks for labels.
     pub(super) has_labels: bool,
+    pub(super) calculations: Calculations,
     pub(super) timers: IdleTimers,
     /// The same for `state_ttl`.
     pub(super) expiry: IdleTimers,
@@ -79,6 +81,9 @@ pub(super) struct Stream {
 /// The fields that have a place from the start, and the one that is the mark.
 pub(super) fn fields_of(spec: &StreamSpec) -> (FieldTable, Option<FieldIx>) {
     let mut fields = FieldTable::new(&spec.mapping.fields);
+    for (name, _) in &spec.rules.compute {
+        fields.intern(name.as_str());
+    }
     let marker = match &spec.watermark.strategy {
         Strategy::Punctuated { field } => fields.intern(field.as_str()),
         Strategy::Bounded { .. } | Strategy::Adaptive { .. } | Strategy::Processing { .. } => None,
@@ -117,6 +122,7 @@ impl Stream {
             common: Common::default(),
             has_groups: groups::are_used(&spec),
             has_labels: groups::use_labels(&spec),
+            calculations: Calculations::new(&spec.rules),
             timers: IdleTimers::default(),
             expiry: IdleTimers::default(),
             tombstones: Tombstones::default(),
@@ -146,6 +152,13 @@ impl Stream {
     pub(super) fn ignore(&mut self) {
         self.ledger.received += 1;
         self.ledger.ignored += 1;
+        self.changes.ledger = true;
+    }
+
+    /// Counts a record that the stream's filter passes over.
+    pub(super) fn filter(&mut self) {
+        self.ledger.received += 1;
+        self.ledger.filtered += 1;
         self.changes.ledger = true;
     }
 

@@ -147,6 +147,8 @@ pub static STREAM: Section = Section {
         ),
         key("allow", Optional, "only these devices; `*` stands for anything"),
         key("deny", Optional, "not these"),
+        key("compute", Optional, "further fields, by name: `{ power = \"voltage * current\" }`; see docs/devices.md"),
+        key("filter", Optional, "records for which this is false are passed over: `temperature > -40`"),
         key("labels", Optional, "texts that `group` and expressions may use; see `streams.labels`"),
         key("availability", Optional, "topics that say who is there; see `streams.availability`"),
         key(
