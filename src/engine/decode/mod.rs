@@ -8,6 +8,8 @@ pub(in crate::engine) mod batch;
 #[cfg(test)]
 mod hostile;
 mod json;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired by the mapper"))]
+pub mod milesight;
 pub mod pointer;
 #[cfg_attr(not(test), expect(dead_code, reason = "wired by the mapper"))]
 mod ruuvi;
