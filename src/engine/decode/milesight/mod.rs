@@ -231,7 +231,7 @@ pub(super) fn tell(model: Model, payload: &[u8], visit: &mut dyn Visit) -> Outco
     if payload.is_empty() {
         return Err(RejectReason::Empty);
     }
-    let layout = choose(model, payload).ok_or(RejectReason::NotInFormat)?;
+    let layout = choose(model, payload)?;
     let frames = || Frames::of(model, layout, payload).filter_map(Result::ok);
     let mut told = false;
     for frame in frames().filter(|frame| !frame.is_history) {
@@ -250,14 +250,14 @@ pub(super) fn tell(model: Model, payload: &[u8], visit: &mut dyn Visit) -> Outco
     if told { Ok(()) } else { Err(RejectReason::NoValues) }
 }
 
-/// The layout of the stored values: of no interest when there are none. Nothing when the
-/// payload cannot be read, or with several.
-fn choose(model: Model, payload: &[u8]) -> Option<Option<&'static Layout>> {
+/// The layout of the stored values, or none when there are none. An error when the payload
+/// cannot be read, or with several.
+fn choose(model: Model, payload: &[u8]) -> Result<Option<&'static Layout>, RejectReason> {
     if payload.len() > PAYLOAD_BYTES_MAX {
-        return None;
+        return Err(RejectReason::NotInFormat);
     }
     if Frames::of(model, None, payload).all(|frame| frame.is_ok()) {
-        return Some(None);
+        return Ok(None);
     }
     let mut best = None;
     let mut is_clear = true;
@@ -279,7 +279,7 @@ fn choose(model: Model, payload: &[u8]) -> Option<Option<&'static Layout>> {
             Some(_) | None => (best, is_clear) = (Some((marks, layout)), true),
         }
     }
-    best.filter(|_| is_clear).map(|(_, layout)| Some(layout))
+    best.filter(|_| is_clear).map(|(_, layout)| Some(layout)).ok_or(RejectReason::NotInFormat)
 }
 
 /// The frames of a payload, one after the other. After an error there are no more.
@@ -312,10 +312,11 @@ impl<'p> Frames<'p> {
         };
         let value = self.reader.take(parts.iter().map(|part| part.kind.width()).sum())?;
         let frame = Frame { id, parts, value, is_history };
-        let fits = frame.values().all(|(part, bytes)| match part.kind {
-            Kind::Exactly(byte) => bytes == [byte],
-            _ => true,
-        });
+        let fits = frame.values().all(
+            |(part, bytes)| {
+                if let Kind::Exactly(expected) = part.kind { bytes == [expected] } else { true }
+            },
+        );
         if fits { Ok(frame) } else { Err(Damaged) }
     }
 }
@@ -361,12 +362,11 @@ impl<'p> Frame<'p> {
                     visit.own_time(OwnTime::Epoch(&digits, TimeUnit::Seconds));
                     continue;
                 }
-                Kind::U8 | Kind::U16 | Kind::U32 | Kind::State(_) => number(bits.into()),
                 Kind::Tvoc if model == Model::Am300V2 => Scalar::Float(f64::from(bits) / 100.0),
                 Kind::Tvoc => Scalar::Int(bits.into()),
                 Kind::U16OrFailed if bits == 0xffff => Scalar::Null,
                 Kind::I16OrFailed if bits == 0xffff || bits == 0xfffd => Scalar::Null,
-                Kind::U16OrFailed => number(bits.into()),
+                Kind::U8 | Kind::U16 | Kind::U16OrFailed | Kind::U32 | Kind::State(_) => number(bits.into()),
                 Kind::I16 | Kind::I16OrFailed => number(signed.into()),
                 Kind::F16 => half(u16::from_le_bytes([low, high])),
                 Kind::F32 => Scalar::Float(f32::from_bits(bits).into()),
