@@ -43,7 +43,7 @@ use self::history::Layout;
 use super::visit::{Outcome, OwnTime, Scalar, Visit};
 
 /// Bytes of one payload. A `LoRaWAN` frame has 242 at most.
-const PAYLOAD_BYTES_MAX: usize = 512;
+const LORAWAN_BYTES_MAX: usize = 512;
 
 /// The model, where channels alone do not say what they mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -253,7 +253,7 @@ pub(super) fn tell(model: Model, payload: &[u8], visit: &mut dyn Visit) -> Outco
 /// The layout of the stored values, or none when there are none. An error when the payload
 /// cannot be read, or with several.
 fn choose(model: Model, payload: &[u8]) -> Result<Option<&'static Layout>, RejectReason> {
-    if payload.len() > PAYLOAD_BYTES_MAX {
+    if payload.len() > LORAWAN_BYTES_MAX {
         return Err(RejectReason::NotInFormat);
     }
     if Frames::of(model, None, payload).all(|frame| frame.is_ok()) {
@@ -543,7 +543,7 @@ mod tests {
             let outcome = told(|visit| tell(Model::Auto, &LIGHT[..cut], visit));
             assert_eq!(outcome, "rejected: not_in_format", "cut at {cut}");
         }
-        assert_eq!(auto(&"017564".repeat(PAYLOAD_BYTES_MAX / 3 + 1)), "rejected: not_in_format");
+        assert_eq!(auto(&"017564".repeat(LORAWAN_BYTES_MAX / 3 + 1)), "rejected: not_in_format");
     }
 
     #[test]
