@@ -5,7 +5,7 @@
 use crate::model::ids::DeviceId;
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::{RejectReason, TimeSource};
-use crate::model::time::{EventTime, Now};
+use crate::model::time::{ClockQuality, EventTime, Now};
 
 use super::Engine;
 use super::availability::{Named, whom, word};
@@ -60,6 +60,8 @@ pub struct TracedRecord {
     pub at: Option<EventTime>,
     /// Where that came from.
     pub source: TimeSource,
+    /// It is further ahead than `max_future`: the record goes to lane `late` as it is.
+    pub is_future: bool,
     /// Its numbers by name.
     pub values: Vec<(String, f64)>,
     /// Its states by name.
@@ -165,6 +167,8 @@ impl Engine {
             }
             Ok(DecodedTime::Event(at)) => (traced.at, traced.source) = (Some(at), TimeSource::Device),
         }
+        let ahead = traced.at.zip(stream.spec.max_future).is_some_and(|(at, max)| at > wall + max);
+        traced.is_future = ahead && now.quality == ClockQuality::Synced;
         let name = |field| stream.fields.name(field).map_or_else(String::new, |name| name.as_str().to_owned());
         traced.values = batch.values(entry).iter().map(|(field, value)| (name(*field), *value)).collect();
         let state = |state| stream.fields.states().text(state).to_owned();

@@ -1,6 +1,9 @@
 //! The alphabet of persisted bytes: LEB128 integers, little-endian floats,
 //! length-prefixed text. Layouts are in `snapshot.rs`, `outbox/row.rs` and `outbox/state.rs`.
 //!
+//! Integers and lengths are those of protocol buffers too: `decode/sparkplug` reads them
+//! with the same [`Reader`].
+//!
 //! Reading never panics and never allocates more than the input holds: every
 //! length is checked against what is left.
 

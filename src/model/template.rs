@@ -6,6 +6,7 @@
 //! {^/PublisherId}     the same, from the top of the payload
 //! {*1}                the key that the first `*` of `records` met
 //! {zone}              a label of the stream
+//! {/devEUI:hex}       the same as hexadecimal digits, for ids that some senders write in base64
 //! {*1|device}         the first of these that is there
 //! north-{unit}        text and braces, as many as wanted
 //! ```
@@ -26,6 +27,7 @@ enum Part {
     Capture(usize),
     Payload(usize),
     Label(usize),
+    Hex(Box<Part>),
     First(Vec<Part>),
 }
 
@@ -110,16 +112,12 @@ impl Template {
 
     /// Whether it is the same for all records of a message.
     pub fn is_of_message(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Literal(_) | Part::Capture(_)))
+        self.parts.iter().all(Part::is_of_message)
     }
 
     /// Whether it takes labels.
     pub fn has_labels(&self) -> bool {
-        self.parts.iter().any(|part| match part {
-            Part::Label(_) => true,
-            Part::First(parts) => parts.iter().any(|part| matches!(part, Part::Label(_))),
-            Part::Literal(_) | Part::Capture(_) | Part::Payload(_) => false,
-        })
+        self.parts.iter().any(Part::has_labels)
     }
 
     /// The text; borrowed where one part is all of it, else written into `buffer`. `None`
@@ -130,11 +128,11 @@ impl Template {
         buffer: &'a mut heapless::String<DEVICE_ID_BYTES>,
     ) -> Option<&'a str> {
         let text = match self.parts.as_slice() {
-            [part] => part.text(source)?,
+            [part] if !part.is_made() => part.text(source)?,
             parts => {
                 buffer.clear();
                 for part in parts {
-                    buffer.push_str(part.text(source)?).ok()?;
+                    part.write(source, buffer)?;
                 }
                 buffer
             }
@@ -165,8 +163,82 @@ impl Part {
             Part::Payload(place) => source.texts.get(*place).copied().flatten(),
             Part::Label(place) => source.labels.get(*place)?.as_ref().map(DeviceId::as_str),
             Part::First(parts) => parts.iter().filter_map(|part| part.text(source)).find(|text| !text.is_empty()),
+            Part::Hex(_) => None,
         }
     }
+}
+
+impl Part {
+    fn is_of_message(&self) -> bool {
+        match self {
+            Part::Literal(_) | Part::Capture(_) => true,
+            Part::Payload(_) | Part::Label(_) => false,
+            Part::Hex(part) => part.is_of_message(),
+            Part::First(parts) => parts.iter().all(Part::is_of_message),
+        }
+    }
+
+    fn has_labels(&self) -> bool {
+        match self {
+            Part::Label(_) => true,
+            Part::Literal(_) | Part::Capture(_) | Part::Payload(_) => false,
+            Part::Hex(part) => part.has_labels(),
+            Part::First(parts) => parts.iter().any(Part::has_labels),
+        }
+    }
+
+    /// Whether its text stands nowhere as it is.
+    fn is_made(&self) -> bool {
+        match self {
+            Part::Hex(_) => true,
+            Part::First(parts) => parts.iter().any(Part::is_made),
+            Part::Literal(_) | Part::Capture(_) | Part::Payload(_) | Part::Label(_) => false,
+        }
+    }
+
+    fn write(&self, source: Source<'_>, out: &mut heapless::String<DEVICE_ID_BYTES>) -> Option<()> {
+        match self {
+            Part::Hex(part) => push_hex(part.text(source)?, out),
+            Part::First(parts) if self.is_made() => {
+                let before = out.len();
+                parts.iter().find_map(|part| {
+                    out.truncate(before);
+                    part.write(source, out).filter(|()| out.len() > before)
+                })
+            }
+            part => out.push_str(part.text(source)?).ok(),
+        }
+    }
+}
+
+/// Appends `text` as hexadecimal digits: what is such already in small letters, what is base64
+/// (RFC 4648, padded) by its bytes. `None` for anything else.
+fn push_hex(text: &str, out: &mut heapless::String<DEVICE_ID_BYTES>) -> Option<()> {
+    if text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return text.chars().try_for_each(|digit| out.push(digit.to_ascii_lowercase()).ok());
+    }
+    let data = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(4) || text.len() - data.len() > 2 {
+        return None;
+    }
+    let (mut bits, mut count, mut digits) = (0_u32, 0, 0_usize);
+    for byte in data.bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        (bits, count) = (bits << 6 | u32::from(value), count + 6);
+        // Bytes are whole: the second digit of one comes as soon as it can.
+        while count >= if digits.is_multiple_of(2) { 8 } else { 4 } {
+            (count, digits) = (count - 4, digits + 1);
+            out.push(char::from_digit(bits >> count & 15, 16)?).ok()?;
+        }
+    }
+    Some(())
 }
 
 /// What stands between two braces.
@@ -183,6 +255,9 @@ fn alternatives(
 
 /// One name between two braces.
 fn part(template: &str, name: &str, pattern: &TopicPattern, words: &mut Words<'_>) -> Result<Part, TopicError> {
+    if let Some(name) = name.strip_suffix(":hex") {
+        return Ok(Part::Hex(Box::new(part(template, name, pattern, words)?)));
+    }
     if let Some(place) = pattern.capture_names().iter().position(|known| known == name) {
         return Ok(Part::Capture(place));
     }
@@ -242,6 +317,17 @@ mod tests {
         assert_eq!(made("{/id|unit}", &[Some("x")], &[]).as_deref(), Some("x"));
         assert_eq!(made("{/id|unit}", &[None], &[]).as_deref(), Some("7"));
         assert_eq!(made("{/id|unit}", &[Some("")], &[]).as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn ids_in_base64_and_in_capitals_are_hexadecimal() {
+        let hex = |text: &str| made("{/eui:hex}", &[Some(text)], &[]);
+        assert_eq!(hex("1QAAAAAAAAM=").as_deref(), Some("d500000000000003"));
+        assert_eq!(hex("A84041FFFF123456").as_deref(), Some("a84041ffff123456"));
+        assert_eq!(hex("//8=").as_deref(), Some("ffff"));
+        assert_eq!(made("x{/eui:hex}", &[Some("//8B")], &[]).as_deref(), Some("xffff01"));
+        assert_eq!(hex("not base64!"), None);
+        assert_eq!(made("x-{/eui:hex|unit}", &[None], &[]).as_deref(), Some("x-7"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
+use crate::engine::decode::milesight::Model;
 use crate::engine::spec::{CsvSpec, FormatSpec, RawSpec};
 use crate::model::limits::{FIELDS_MAX, NAME_BYTES};
 
@@ -17,9 +18,10 @@ enum Word {
     Plain(fn() -> FormatSpec),
     Raw,
     Csv,
+    Milesight,
 }
 
-const WORDS: [(&str, Word); 9] = [
+const WORDS: [(&str, Word); 10] = [
     ("json", Word::Plain(|| FormatSpec::Json)),
     ("raw", Word::Raw),
     ("cbor", Word::Plain(|| FormatSpec::Cbor)),
@@ -28,6 +30,7 @@ const WORDS: [(&str, Word); 9] = [
     ("influx", Word::Plain(|| FormatSpec::Influx)),
     ("csv", Word::Csv),
     ("teltonika", Word::Plain(|| FormatSpec::Teltonika)),
+    ("milesight", Word::Milesight),
     ("ruuvi", Word::Plain(|| FormatSpec::Ruuvi)),
 ];
 
@@ -38,18 +41,25 @@ pub(super) fn check<'t>(table: &Table<'t>, report: &mut Report) -> Option<(Forma
         Word::Plain(_) => false,
         Word::Raw => key == "raw",
         Word::Csv => key == "csv",
+        Word::Milesight => key == "model",
     };
-    for key in ["raw", "csv"] {
+    for key in ["raw", "csv", "model"] {
         if let Some(item) = table.get(key)
             && word.is_some_and(|word| !owns(key, word))
         {
-            let wrong = Wrong::new(format!("has no effect without format = \"{key}\""));
+            let format = if key == "model" { "milesight" } else { key };
+            let wrong = Wrong::new(format!("has no effect without format = \"{format}\""));
             report.problem(&item.spot, wrong.hint("remove one of them"));
         }
     }
     match word? {
         Word::Plain(format) => Some((format(), None)),
         Word::Raw => raw(table, report),
+        Word::Milesight => {
+            let models = Model::ALL.map(|model| (model.as_str(), model));
+            let model = if table.has("model") { table.choice("model", &models, report)? } else { Model::Auto };
+            Some((FormatSpec::Milesight(model), None))
+        }
         Word::Csv => csv(table, report).map(|spec| (FormatSpec::Csv(spec), None)),
     }
 }

@@ -21,6 +21,7 @@ mod hostile;
 mod influx;
 mod json;
 mod mapper;
+pub mod milesight;
 mod number;
 pub mod pointer;
 mod raw;
@@ -121,6 +122,7 @@ fn format(spec: &FormatSpec) -> Box<dyn Format + Send> {
         FormatSpec::Influx => Box::<influx::Influx>::default(),
         FormatSpec::Csv(spec) => Box::new(csv::Csv::new(spec)),
         FormatSpec::Teltonika => Box::<teltonika_json::Teltonika>::default(),
+        FormatSpec::Milesight(model) => Box::new(*model),
         FormatSpec::Ruuvi => Box::new(Plain(ruuvi::tell)),
     }
 }

@@ -81,7 +81,9 @@ pub(super) fn tell(payload: &[u8], visit: &mut dyn Visit) -> Outcome {
     let layout = layout(sent)?;
 
     visit.start_record();
-    if let Some(Scalar::Number(digits) | Scalar::Text(digits)) = message.ts.map(scalar) {
+    if let Some(Scalar::Number(digits) | Scalar::Text(digits)) = message.ts.map(scalar)
+        && !digits.is_empty()
+    {
         visit.own_time(OwnTime::Epoch(digits, TimeUnit::Seconds));
     }
     for (key, value) in [("gw_mac", message.gw_mac), ("rssi", message.rssi), ("ts", message.ts), ("gwts", message.gwts)]
@@ -457,6 +459,7 @@ mod tests {
         };
         assert!(at("1660123642.5").starts_with("record @1660123642.5s ts=1660123642.5 "));
         assert!(at("null").starts_with("record temperature_c="), "null is not there");
+        assert!(at("\"\"").starts_with("record ts=\"\" "), "nor is nothing a time");
         assert!(at("[1]").starts_with("record ts=opaque "));
         assert!(at("\"\\u0031\"").starts_with("record ts=opaque "));
     }

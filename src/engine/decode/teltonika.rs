@@ -25,6 +25,8 @@
 //! - IO values of 1, 2 and 4 bytes are unsigned integers, of 8 bytes unsigned too (and may
 //!   be beyond `i64`). The width says nothing of the sign: an element that is signed by the
 //!   vendor's table (a temperature) is put right by whoever knows the id.
+//! - Altitude is in metres and signed, angle in degrees from north, speed in km/h; longitude
+//!   and latitude are told in degrees.
 //! - Without satellites there is no position: longitude and latitude are null. Speed and
 //!   satellites are told as they are; the vendor sends speed 0 then.
 //! - The number of records stands twice, and `total` is the sum of the counts. Where they

@@ -1,5 +1,6 @@
 //! How payloads are written, and how their times are.
 
+use crate::engine::decode::milesight::Model;
 use crate::engine::window::calendar::Zone;
 
 /// How payloads are written. One line per format; see `engine::decode`.
@@ -21,6 +22,8 @@ pub enum FormatSpec {
     Csv(CsvSpec),
     /// Teltonika Codec 8 and 8 Extended.
     Teltonika,
+    /// Channels of a Milesight LoRaWAN sensor; what some mean depends on the model.
+    Milesight(Model),
     /// Messages of a Ruuvi Gateway.
     Ruuvi,
 }

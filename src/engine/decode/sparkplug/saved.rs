@@ -121,6 +121,7 @@ mod tests {
     use crate::engine::decode::visit::spy::told;
 
     use super::super::encoder::{Sent, payload};
+    use super::super::session::Rebirth;
     use super::super::topic::Topic;
     use super::*;
 
@@ -152,6 +153,15 @@ mod tests {
         let mut session = Session::load(&saved(&session())).unwrap();
         let device = payload(Some(2), Some(9), &[Sent::alias_only(7).int(u32::MAX)]);
         assert_eq!(hear(&mut session, "spBv1.0/G/DDATA/e/d", &device), "record @9ms x=-1");
+        let topic = Topic::parse("spBv1.0/G/DDATA/e/d").unwrap();
+        let missed = payload(Some(4), Some(9), &[Sent::alias_only(7).int(1)]);
+        let mut rebirth = None;
+        let _ = told(|visit| {
+            let heard = session.hear(&topic, &missed, visit);
+            rebirth = heard.rebirth;
+            heard.outcome
+        });
+        assert_eq!(rebirth, Some(Rebirth::SequenceGap), "what was sent meanwhile is missed");
         assert_eq!(Session::load(&saved(&session)), Some(session));
         assert_eq!(Session::load(&saved(&Session::default())), Some(Session::default()));
     }

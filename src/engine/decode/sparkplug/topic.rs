@@ -7,9 +7,6 @@
 //! spBv1.0/STATE/HOST    STATE/HOST      of a host application: 3.0, and before
 //! ```
 
-/// The filter that takes in all messages of edge nodes and devices, and the host's states.
-pub const FILTER: &str = "spBv1.0/#";
-
 /// A topic, taken apart. No part is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Topic<'t> {
