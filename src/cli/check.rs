@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use crate::config::boot::Config;
 use crate::config::check::{Checked, Refused, check};
+use crate::config::preset;
 use crate::config::problem::Problem;
 
 use super::run::CONFIG_DEFAULT;
@@ -25,6 +26,10 @@ pub struct Args {
     /// The same, spelt as for `run`
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
+
+    /// Print the streams in full, with the keys of their presets written out
+    #[arg(long)]
+    show: bool,
 }
 
 /// Reads and checks the file.
@@ -45,6 +50,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let code = ExitCode::from(u8::from(result.is_err()));
     // A closed pipe is no reason to change the verdict.
     let _ = print(&result, &file, &mut io::stdout().lock(), &mut io::stderr().lock());
+    if let Some(streams) = args.show.then(|| preset::shown(&text, &file)).flatten() {
+        let _ = write!(io::stdout().lock(), "\n{streams}");
+    }
     Ok(code)
 }
 

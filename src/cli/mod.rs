@@ -2,6 +2,7 @@
 
 pub mod broker_url;
 pub mod check;
+pub mod decode;
 pub mod demo;
 pub mod outbox;
 pub mod receive;
@@ -34,6 +35,7 @@ pub struct Cli {
 enum Command {
     Run(run::Args),
     Check(check::Args),
+    Decode(decode::Args),
     Replay(replay::Args),
     Demo(demo::Args),
     Receive(receive::Args),
@@ -49,6 +51,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(args),
+        Command::Decode(args) => decode::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Receive(args) => receive::run(args),

@@ -6,7 +6,7 @@
 //! is (`field` or `source`).
 
 use super::problem::{Report, Spot, Wrong, nearest};
-use super::raw::{Document, Entry, Format, Node, Value};
+use super::raw::{Document, Entry, Format, Node, Value, write};
 
 /// A preset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +84,21 @@ pub(super) fn expand(document: &mut Document, report: &mut Report) {
     }
 }
 
+/// The streams of a document with their presets written out, as TOML. `None` when it is no
+/// document.
+pub fn shown(text: &str, file: &str) -> Option<String> {
+    let mut document = Document::parse(text, Format::of(file)).ok()?;
+    expand(&mut document, &mut Report::new(file));
+    let Value::Table(root) = &document.root().value else { return None };
+    let streams = root.iter().find(|entry| entry.key == "streams");
+    let Some(Value::List(streams)) = streams.map(|entry| &entry.node.value) else { return Some(String::new()) };
+    let tables = streams.iter().filter_map(|stream| match &stream.value {
+        Value::Table(entries) => Some(format!("[[streams]]\n{}", write::table(entries))),
+        Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) => None,
+    });
+    Some(tables.collect::<Vec<_>>().join("\n"))
+}
+
 /// Adds what is missing.
 fn lay_under(entries: &mut Vec<Entry>, preset: Vec<Entry>) {
     for below in preset {
@@ -113,4 +128,50 @@ fn without_places(node: Node) -> Node {
         value => value,
     };
     Node { place: None, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::check::check_for_replay;
+
+    fn config(streams: &str) -> String {
+        format!("gateway.id = 'g'\n{streams}")
+    }
+
+    #[test]
+    fn every_preset_is_a_complete_stream_and_says_what_it_is_for() {
+        for preset in ALL {
+            let text = config(&format!("[[streams]]\nname = 's'\npreset = '{}'\n", preset.name));
+            let checked =
+                check_for_replay(&text, "t.toml").unwrap_or_else(|refused| panic!("{}: {refused}", preset.name));
+            assert_eq!(checked.warnings, [], "{}", preset.name);
+            assert!(preset.about().len() > 40, "{}", preset.name);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_what_is_meant_without_the_preset() {
+        for preset in ALL {
+            let text = config(&format!("[[streams]]\nname = 's'\npreset = '{}'\n", preset.name));
+            let shown = shown(&text, "t.toml").expect("a document");
+            let without = shown.lines().filter(|line| !line.starts_with("preset")).collect::<Vec<_>>().join("\n");
+            let meant = |text: &str| check_for_replay(text, "t.toml").expect("valid").config;
+            assert_eq!(meant(&config(&without)), meant(&text), "{shown}");
+        }
+    }
+
+    #[test]
+    fn keys_of_the_stream_come_before_those_of_the_preset() {
+        let stream = |keys: &str| {
+            let text = config(&format!("[[streams]]\nname = 's'\npreset = 'tasmota'\n{keys}"));
+            shown(&text, "t.toml").expect("a document")
+        };
+        let zoned = stream("time.zone = 'Europe/Berlin'\n");
+        assert!(zoned.contains("zone = \"Europe/Berlin\"") && zoned.contains("field = \"/Time\""), "{zoned}");
+        let received = stream("time = { source = 'receive' }\n");
+        assert!(received.contains("time = { source = \"receive\" }"), "{received}");
+        let topic = stream("topic = 'home/{device}/SENSOR'\n");
+        assert!(topic.contains("topic = \"home/{device}/SENSOR\""), "{topic}");
+    }
 }

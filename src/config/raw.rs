@@ -7,6 +7,7 @@
 
 mod json;
 mod toml;
+pub(super) mod write;
 
 use core::fmt;
 

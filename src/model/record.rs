@@ -119,6 +119,37 @@ impl RejectReason {
         RejectReason::BadAvailability,
     ];
 
+    /// What it means, for a person.
+    pub fn about(self) -> &'static str {
+        match self {
+            RejectReason::Empty => "there are no bytes",
+            RejectReason::TooLarge => "there are more bytes than a payload may have",
+            RejectReason::NotJson => "it is not JSON, or JSON cut short",
+            RejectReason::TooDeep => "it is nested too deeply",
+            RejectReason::WrongShape => {
+                "an object, or an array of objects, was expected; or one value, where there is JSON"
+            }
+            RejectReason::BadDevice => "what makes the device id is not there, too long, or not printable",
+            RejectReason::MissingTime => "the time is not there",
+            RejectReason::BadTime => "the time is not in the configured format",
+            RejectReason::BeforeMinTime => "the time is before `min_time`: a clock that is not set, or another unit",
+            RejectReason::NoValues => "no field has a number, or a state where one is configured",
+            RejectReason::WrongType => "the fields that are there are no numbers (or no states)",
+            RejectReason::NotFinite => "the numbers are beyond a 64-bit float, or NaN",
+            RejectReason::TooManyDevices => "the stream has reached `devices_max`",
+            RejectReason::BadGroup => "the label of the group is not there, too long, or not printable",
+            RejectReason::TooManyGroups => "the stream has as many groups as it may have devices",
+            RejectReason::NotInFormat => "it is not in the configured format, or cut short",
+            RejectReason::BadChecksum => "its checksum is that of other bytes",
+            RejectReason::UnknownAlias => "its metrics are named by aliases that no birth has explained yet",
+            RejectReason::MissingValue => "it says that there is no value",
+            RejectReason::OutOfRange => "its values are outside the configured range",
+            RejectReason::DeviceDenied => "`allow` or `deny` keeps the device out",
+            RejectReason::Expression => "the `filter` has no answer for it",
+            RejectReason::BadAvailability => "it is on an availability topic, and neither of its words",
+        }
+    }
+
     /// The word used in outputs.
     pub fn as_str(self) -> &'static str {
         match self {

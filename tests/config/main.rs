@@ -262,7 +262,7 @@ fn a_full_file_says_what_it_says() {
 #[test]
 fn times_are_read_from_where_the_configuration_says() {
     let time = |text: &str| {
-        let text = MINIMAL.replace("{ field = \"/ts\", unit = \"ms\" }", text);
+        let text = MINIMAL.replace("{ field = \"/ts\", unit = \"ms\" }", &format!("{text}\nformat = \"influx\""));
         accepted(&text).config.pipeline.streams.remove(0).mapping.time
     };
     let (missing, bad) = (TimeFallback::Reject, TimeFallback::Reject);

@@ -1,7 +1,7 @@
 //! `[[streams]]`.
 
-use crate::config::problem::{Report, Wrong};
-use crate::engine::spec::{KeySpec, Scope, Strategy, StreamSpec, TopicSpec, WatermarkSpec, WindowSpec};
+use crate::config::problem::{Report, Spot, Wrong};
+use crate::engine::spec::{KeySpec, Scope, Strategy, StreamSpec, TimeSpec, TopicSpec, WatermarkSpec, WindowSpec};
 use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 
@@ -49,6 +49,14 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let availability = availability::check_all(table, report);
     let fields = fields::check(table, report);
     let time = time::check(table, report);
+    if let (Some(format), Some(TimeSpec::Own { .. })) = (&format, &time)
+        && !format.has_time()
+    {
+        let spot = table.get("time").map_or_else(|| table.spot_of("time"), |item| item.spot);
+        let spot = Spot { path: format!("{}.source", spot.path), ..spot };
+        let wrong = Wrong::new("cannot be \"payload\": this format gives no time of its own");
+        report.problem(&spot, wrong.hint("the field that holds it: { field = \"/ts\", unit = \"ms\" }"));
+    }
     let watermark = watermark::check(table, fields.as_ref(), report);
     if let (Some(fields), Some(Strategy::Punctuated { field })) =
         (&fields, watermark.as_ref().map(|watermark| &watermark.strategy))

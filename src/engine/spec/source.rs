@@ -48,6 +48,21 @@ pub struct CsvSpec {
     pub separator: u8,
 }
 
+impl FormatSpec {
+    /// Whether records have times beside their members.
+    pub fn has_time(&self) -> bool {
+        match self {
+            FormatSpec::Json | FormatSpec::Raw(_) | FormatSpec::Cbor | FormatSpec::Csv(_) => false,
+            FormatSpec::SenmlJson
+            | FormatSpec::SenmlCbor
+            | FormatSpec::Influx
+            | FormatSpec::Teltonika
+            | FormatSpec::Milesight(_)
+            | FormatSpec::Ruuvi => true,
+        }
+    }
+}
+
 impl RawSpec {
     /// Words for "no value" of firmware, scripts and home automation.
     pub const MISSING: [&str; 11] =
