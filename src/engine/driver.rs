@@ -143,6 +143,9 @@ impl<S: Store + Chain> Driver<S> {
             // The packet ids of the old session are forgotten. If a crash brought
             // them back, a message of the new one could pass for one of the old.
             self.policy.handle_urgent(now.proc);
+        } else if matches!(event, Event::Replay(_)) {
+            // Somebody waits to be told.
+            self.policy.handle_urgent(now.proc);
         } else if self.engine.uncommitted_messages() > unacknowledged {
             self.policy.handle_message(now.proc);
         } else if !self.engine.is_committed() {

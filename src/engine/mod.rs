@@ -15,7 +15,7 @@
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
 //! | single readings | `dedup` · `records` `ordered` · `redelivery` |
 //! | across streams | `join` |
-//! | the books | `ledger` · `status` |
+//! | the books | `ledger` · `status` · `samples` of what is rejected |
 //! | durability | `driver` `commit_policy` `wear` · `checkpoint` `additions` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |
 
@@ -52,6 +52,7 @@ pub mod redelivery;
 pub mod replay;
 mod restore;
 pub mod ring;
+pub mod samples;
 mod scope;
 mod shows;
 pub mod snapshot;
@@ -82,6 +83,7 @@ use self::emit::Emit;
 use self::join::{Joins, Taps};
 use self::outbox::Outbox;
 use self::redelivery::{Redelivery, fingerprint};
+use self::samples::{Replayed, Samples};
 use self::spec::PipelineSpec;
 use self::step::{Availability, DeliveryTag, Event, Message};
 use self::stream::Stream;
@@ -113,6 +115,9 @@ pub struct Engine {
     device_cost: usize,
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
+    /// Replays whose consequences are not durable yet.
+    replays: Vec<Replayed>,
+    samples: Samples,
     unmatched: u64,
     /// Availability of devices that no stream knows.
     unknown_devices: u64,
@@ -167,6 +172,8 @@ impl Engine {
             open_cost: 0,
             device_cost: 0,
             acks: Vec::new(),
+            replays: Vec::new(),
+            samples: Samples::default(),
             unmatched: 0,
             unknown_devices: 0,
             canary: None,
@@ -200,6 +207,7 @@ impl Engine {
             Event::UplinkAcked(batch) => self.outbox.handle_ack(now, batch),
             Event::UplinkRefused(batch, why) => self.outbox.handle_refused(now, batch, why),
             Event::Availability(signal) => self.handle_availability(now, signal),
+            Event::Replay(replay) => self.handle_replay(now, replay),
             Event::Tick => {}
         }
     }
@@ -228,9 +236,10 @@ impl Engine {
         self.unknown_devices += u64::from(!known);
     }
 
-    fn handle_message(&mut self, now: Now, message: Message<'_>) {
-        let found = self.streams.iter().enumerate().find_map(|(index, stream)| {
-            let captures = stream.spec.topic.match_topic(message.topic)?;
+    /// The first stream that takes a topic, and the device and group that the topic names.
+    fn find_stream(&self, topic: &str) -> Option<(usize, Option<DeviceId>, Option<DeviceId>)> {
+        self.streams.iter().enumerate().find_map(|(index, stream)| {
+            let captures = stream.spec.topic.match_topic(topic)?;
             let id = |template: &DeviceTemplate| {
                 let mut buffer = heapless::String::new();
                 // Copied out of the borrow: at most 128 bytes.
@@ -238,8 +247,11 @@ impl Engine {
             };
             let group = stream.spec.group.as_ref().filter(|_| stream.has_groups).and_then(id);
             Some((index, id(&stream.spec.device), group))
-        });
-        let Some((index, device, group)) = found else {
+        })
+    }
+
+    fn handle_message(&mut self, now: Now, message: Message<'_>) {
+        let Some((index, device, group)) = self.find_stream(message.topic) else {
             // A subscription of before that the broker still holds. Nobody wants it.
             self.unmatched += 1;
             self.acks.extend(message.tag);
@@ -248,7 +260,7 @@ impl Engine {
         if self.is_redelivery(index, message) {
             return;
         }
-        self.decode(now, index, message, device.as_ref(), group.as_ref());
+        self.take_in(now, index, message, device.as_ref(), group.as_ref());
     }
 
     /// Notes what has to be acknowledged. True when the message was taken in before.
@@ -290,6 +302,9 @@ impl Engine {
         for place in 0..self.decoded.records.len() {
             let entry = self.decoded.records[place];
             let (stream, mut out, decoded) = self.parts(index, now);
+            if !stream.sampling.select(place, decoded.records.len()) {
+                continue;
+            }
             let (at, source) = match entry.time {
                 Err(reason) => {
                     stream.reject(reason);
