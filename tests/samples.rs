@@ -62,7 +62,9 @@ impl World {
     }
 
     fn samples(&mut self) -> Vec<Sample> {
-        self.driver.engine_mut().take_samples()
+        assert_eq!(self.driver.take_samples(), [], "none before the commit");
+        self.driver.engine_mut().mark_committed(None);
+        self.driver.take_samples()
     }
 
     fn one_sample(&mut self) -> Sample {

@@ -4,6 +4,7 @@ pub mod broker_url;
 pub mod check;
 pub mod demo;
 pub mod outbox;
+pub mod quarantine;
 pub mod receive;
 pub mod replay;
 pub mod run;
@@ -39,6 +40,7 @@ enum Command {
     Receive(receive::Args),
     Status(status::Args),
     Outbox(outbox::Args),
+    Quarantine(quarantine::Args),
 }
 
 /// Runs the subcommand that the arguments name.
@@ -54,6 +56,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Receive(args) => receive::run(args),
         Command::Status(args) => status::run(args),
         Command::Outbox(args) => outbox::run(args),
+        Command::Quarantine(args) => quarantine::run(args),
     }
 }
 

@@ -105,6 +105,7 @@ impl Engine {
         }
         self.acks.clear();
         self.replays.clear();
+        self.samples.mark_committed();
         self.redelivery.mark_committed();
         self.outbox.mark_committed();
         for stream in &mut self.streams {

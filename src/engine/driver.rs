@@ -12,6 +12,7 @@ use self::outbox::ChainState;
 use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
 use super::outbox::local::Local;
+use super::samples::Sample;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
@@ -191,6 +192,11 @@ impl<S: Store + Chain> Driver<S> {
         if self.failure.is_none() {
             self.snapshot_now(now);
         }
+    }
+
+    /// See [`Engine::take_samples`].
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        self.engine.take_samples()
     }
 
     /// The engine, to look at.

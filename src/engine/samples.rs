@@ -10,6 +10,9 @@
 //! | all together | 64 at once, then one in 15 s |
 //! | waiting to be kept | `limits::SAMPLES_PENDING_MAX` |
 //!
+//! A sample is handed out after the commit that counts its message. Earlier, a crash would have the broker deliver
+//! the message once more, and there would be two samples of it to be taken in.
+//!
 //! What the gate does not let through is counted and allocates nothing. Several records of one
 //! message that are rejected for one reason are one sample.
 //!
@@ -265,6 +268,8 @@ impl Gate {
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     waiting: Vec<Sample>,
+    /// So many of them may be taken: their messages are counted for good.
+    committed: usize,
     /// What was taken is paid for until then, at one in [`EVERY`].
     paid_until: ProcTime,
 }
@@ -278,13 +283,26 @@ impl Samples {
         self.paid_until = self.paid_until.max(now) + EVERY;
         self.waiting.push(sample);
     }
+
+    /// Everything so far is durable.
+    pub(super) fn mark_committed(&mut self) {
+        self.committed = self.waiting.len();
+    }
+
+    fn take(&mut self) -> Vec<Sample> {
+        match core::mem::take(&mut self.committed) {
+            // Nearly always, and nothing is allocated for it.
+            0 => Vec::new(),
+            committed => self.waiting.drain(..committed).collect(),
+        }
+    }
 }
 
 impl Engine {
-    /// The samples since the last call, at most `limits::SAMPLES_PENDING_MAX`. While nobody
-    /// takes them, no more are made.
+    /// The samples since the last call whose rejection is durable, at most
+    /// `limits::SAMPLES_PENDING_MAX`. While nobody takes them, no more are made.
     pub fn take_samples(&mut self) -> Vec<Sample> {
-        core::mem::take(&mut self.samples.waiting)
+        self.samples.take()
     }
 
     /// Takes a message in, and samples of what is rejected of it.
@@ -442,7 +460,8 @@ mod tests {
                     count += 1;
                 }
                 assert!(samples.waiting.len() <= SAMPLES_PENDING_MAX);
-                samples.waiting.clear();
+                samples.mark_committed();
+                samples.take();
             }
             taken.push(count);
         }
