@@ -146,9 +146,9 @@ fn what_is_long_is_cut_and_the_full_length_is_known() {
 
 #[test]
 fn a_flood_is_sampled_rarely_and_counted_exactly() {
+    const MESSAGES: u64 = 200_000;
     let mut world = World::new(RECEIVE_TIME);
     let mut samples = 0;
-    const MESSAGES: u64 = 200_000;
     for _ in 0..MESSAGES {
         world.millis += 100;
         world.message("d/a", b"garbage");

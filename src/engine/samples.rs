@@ -472,7 +472,9 @@ mod tests {
     fn records_of_a_message_are_told_apart_up_to_64_of_them() {
         let of = |places: &[usize], records| {
             let mut found = Places::default();
-            places.iter().for_each(|at| found.add(*at));
+            for at in places {
+                found.add(*at);
+            }
             found.part(records)
         };
         assert_eq!(of(&[0], 1), Part::Whole);

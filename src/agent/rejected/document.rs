@@ -16,6 +16,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use crate::engine::samples::{Outcome, Part, Verdict};
+use crate::model::record::RejectReason;
 
 use super::frame::Kept;
 use super::query::{Query, Selection};
@@ -150,7 +151,7 @@ fn settled(kept: &Kept, verdict: Option<&Verdict>) -> Value {
             for (name, count) in books.into_iter().chain([("rejected", rejected)]) {
                 value[name] = (*count).into();
             }
-            value["why"] = reason.map(|reason| reason.as_str()).into();
+            value["why"] = reason.map(RejectReason::as_str).into();
             value["hint"] = hint.as_deref().into();
             match rest {
                 None => "taken",
@@ -173,7 +174,8 @@ impl Obstacle {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Two digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         write!(text, "{byte:02x}").expect("memory does not fail");
         text
@@ -184,7 +186,6 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::super::frame::tests::sample;
     use super::*;
-    use crate::model::record::RejectReason;
 
     fn kept(number: u64) -> Kept {
         Kept { number, in_doubt: number == 2, sample: sample("s", RejectReason::NotJson, &[0x7b, 0xff]) }

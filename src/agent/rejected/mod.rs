@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flume::{Receiver, Sender};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -89,14 +89,15 @@ pub struct Samples {
 /// # Errors
 /// The operating system has no thread to give.
 pub fn spawn(state: &Path, reserve: u64) -> io::Result<Samples> {
-    let (queue, tasks) = flume::bounded(SAMPLES_PENDING_MAX);
+    // Not flume's: what is still in that one when the keeper ends would never be answered.
+    let (queue, mut tasks) = channel(SAMPLES_PENDING_MAX);
     let figures = Arc::new(Figures::default());
     let samples = Samples { queue, figures: Arc::clone(&figures) };
     let state = state.to_owned();
     thread::Builder::new().name("samples".into()).spawn(move || {
         let mut keeper = Keeper { shelf: Shelf::open(&state, reserve), figures, failing: false };
         keeper.count();
-        keeper.run(&tasks);
+        keeper.run(&mut tasks);
     })?;
     Ok(samples)
 }
@@ -166,7 +167,7 @@ impl Samples {
 
     async fn ask<T>(&self, task: impl FnOnce(oneshot::Sender<T>) -> Task) -> Result<T, Stopping> {
         let (answer, answered) = oneshot::channel();
-        self.queue.send_async(task(answer)).await.map_err(|_| Stopping)?;
+        self.queue.send(task(answer)).await.map_err(|_| Stopping)?;
         answered.await.map_err(|_| Stopping)
     }
 }
@@ -179,8 +180,8 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn run(&mut self, tasks: &Receiver<Task>) {
-        while let Ok(task) = tasks.recv() {
+    fn run(&mut self, tasks: &mut Receiver<Task>) {
+        while let Some(task) = tasks.blocking_recv() {
             // Whoever asked may have gone.
             match task {
                 Task::Keep(sample) => self.keep(sample),
@@ -214,5 +215,82 @@ impl Keeper {
     fn count(&self) {
         self.figures.kept.store(self.shelf.count() as u64, Ordering::Relaxed);
         self.figures.bytes.store(self.shelf.bytes(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inbox::inbox;
+    use super::frame::tests::sample;
+    use super::*;
+    use crate::model::record::RejectReason;
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+
+    fn garbage() -> Sample {
+        sample("s", RejectReason::NotJson, b"garbage")
+    }
+
+    #[test]
+    fn a_sample_that_finds_the_keeper_busy_is_dropped_and_counted() {
+        let (queue, tasks) = channel(1);
+        let samples = Samples { queue, figures: Arc::default() };
+        samples.keep(garbage());
+        samples.keep(garbage());
+        assert_eq!((samples.facts().dropped, tasks.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_medium_that_takes_nothing_is_counted_and_one_that_does_has_all_at_the_stop() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("no directory");
+        std::fs::write(&file, "").unwrap();
+        for (state, kept, failed) in [(file.as_path(), 0, 2), (dir.path(), 2, 0)] {
+            let samples = spawn(state, 0).unwrap();
+            samples.keep(garbage());
+            samples.keep(garbage());
+            run(samples.stop());
+            let facts = samples.facts();
+            assert_eq!((facts.kept, facts.failed), (kept, failed), "{}", state.display());
+            let gone = run(samples.answer(Query::List, &inbox().0));
+            assert_eq!(gone, Err(Stopping), "after the stop nobody answers, and nobody waits");
+        }
+    }
+
+    #[test]
+    fn what_the_engine_has_not_seen_is_not_in_doubt() {
+        let dir = tempfile::tempdir().unwrap();
+        let samples = spawn(dir.path(), 0).unwrap();
+        samples.keep(garbage());
+        let (sender, receiver) = inbox();
+        drop(receiver);
+        let replay = Query::Replay { selection: Selection::default(), again: false };
+        let told = run(samples.answer(replay, &sender)).unwrap();
+        assert_eq!(told["samples"][0]["result"], "stopping");
+        let list = run(samples.answer(Query::List, &sender)).unwrap();
+        assert_eq!((&list["entries"][0]["kept"], &list["entries"][0]["in_doubt"]), (&1.into(), &0.into()));
+    }
+
+    #[test]
+    fn what_the_engine_was_handed_and_never_answered_is_in_doubt() {
+        let dir = tempfile::tempdir().unwrap();
+        let samples = spawn(dir.path(), 0).unwrap();
+        samples.keep(garbage());
+        let (sender, receiver) = inbox();
+        let replay = Query::Replay { selection: Selection::default(), again: false };
+        let told = run(async {
+            let asked = samples.answer(replay, &sender);
+            let handed = async {
+                while receiver.recv_ready().is_none() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::join!(asked, handed).0
+        });
+        assert_eq!(told, Err(Stopping));
+        let list = run(samples.answer(Query::List, &sender)).unwrap();
+        assert_eq!(list["entries"][0]["in_doubt"], 1);
     }
 }

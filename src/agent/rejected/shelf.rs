@@ -183,12 +183,11 @@ impl Shelf {
         let mut all = self.read(key)?;
         let (mut samples, mut left) = (Vec::new(), Vec::new());
         for kept in &mut all {
-            match obstacle(kept, again) {
-                Some(obstacle) => left.push((kept.clone(), obstacle)),
-                None => {
-                    kept.in_doubt = true;
-                    samples.push(kept.clone());
-                }
+            if let Some(obstacle) = obstacle(kept, again) {
+                left.push((kept.clone(), obstacle));
+            } else {
+                kept.in_doubt = true;
+                samples.push(kept.clone());
             }
         }
         if !samples.is_empty() {
@@ -263,7 +262,9 @@ impl Shelf {
             return files::sync_dir(&self.dir);
         }
         let mut bytes = Vec::new();
-        kept.iter().for_each(|kept| frame::write(&mut bytes, kept));
+        for kept in &kept {
+            frame::write(&mut bytes, kept);
+        }
         let temporary = self.dir.join(format!("{}{TEMPORARY}", file_name(key)));
         files::make_way(&temporary)?;
         files::make_way(&path)?;

@@ -136,10 +136,10 @@ fn payload(sample: &Value) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::rejected::document::hex;
 
     fn sample(payload: &[u8]) -> Value {
-        let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
-        serde_json::json!({"stream": "s", "reason": "not_json", "n": 3, "topic": "d/a", "payload": hex,
+        serde_json::json!({"stream": "s", "reason": "not_json", "n": 3, "topic": "d/a", "payload": hex(payload),
             "received_ms": 1_700_000_000_000_u64, "payload_bytes": payload.len(), "retained": false, "cut": false,
             "in_doubt": false, "hint": null, "records": null})
     }
