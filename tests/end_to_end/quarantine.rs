@@ -82,7 +82,7 @@ fn what_was_rejected_is_taken_in_once_the_configuration_is_mended() {
     let raw = [b"\x1b[2Jnot json".as_slice(), &[0xff, 0x00]].concat();
     scene.publish_raw("devices/device-02/climate", &raw);
     scene.publish_raw("devices/device-02/climate", b"{\"ts\":1700000001000,\"temperature\":\"warm\"}");
-    scene.publish_raw("devices/device-02/climate", &[b'x'; 300 * 1024]);
+    scene.publish_raw("devices/device-02/climate", &vec![b'x'; 300 * 1024]);
     scene.flush();
     let all = [("too_large", 1, 0), ("not_json", 1, 0), ("before_min_time", 3, 0), ("wrong_type", 1, 0)];
     wait_until("all are sampled", || is_listed(&config, &all));

@@ -201,6 +201,9 @@ impl Keeper {
     }
 
     fn keep(&mut self, sample: Sample) {
+        // As rare as samples are. Quoted: a topic is whatever a device says.
+        let (stream, reason, topic, hint) = (&sample.stream, sample.reason.as_str(), &sample.topic, &sample.hint);
+        warn!(%stream, reason, ?topic, hint, "a message was rejected; `tidegate quarantine` keeps samples");
         match self.shelf.keep(sample) {
             Ok(()) => self.failing = false,
             Err(error) => {
