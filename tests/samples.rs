@@ -195,6 +195,19 @@ fn a_mended_configuration_takes_the_sample_in_once_more_and_the_books_say_so() {
 }
 
 #[test]
+fn what_comes_too_late_for_its_window_by_now_is_told() {
+    let mut world = World::new(DEVICE_TIME);
+    world.message("d/a", br#"{"v":1}"#);
+    let sample = world.one_sample();
+    world.millis += 2 * 3_600_000;
+    world.message("d/a", format!(r#"{{"ts":{},"v":2}}"#, START_MS + 2 * 3_600_000).as_bytes());
+    let mut world = world.with("time = { field = \"/ts\", unit = \"ms\", missing = \"receive\" }");
+    let outcome = taken(world.replay(&sample));
+    assert_eq!((outcome.accepted, outcome.late, outcome.rest), (1, 1, None));
+    assert!(world.rows().iter().any(|row| row["kind"] == "late" && row["received_ms"] == START_MS));
+}
+
+#[test]
 fn f117_a_replay_has_the_receive_time_of_then() {
     let mut world = World::new(DEVICE_TIME);
     world.millis = 3_000;

@@ -32,6 +32,7 @@ use crate::model::time::{Now, ProcTime, Span, WallTime};
 
 use super::status::SamplesStatus;
 use super::step::Message;
+use super::stream::Stream;
 use super::{Engine, decode};
 
 /// Wait after the first samples of one stream and reason, doubled with each up to [`WAIT_MAX`].
@@ -133,6 +134,9 @@ pub enum Verdict {
 pub struct Outcome {
     #[expect(missing_docs, reason = "see StreamLedger, as the others")]
     pub accepted: u64,
+    /// Of these: too late for one of the windows, or for the order of readings. They went where the
+    /// configuration has late ones go.
+    pub late: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub duplicate: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
@@ -362,6 +366,7 @@ impl Engine {
         let Some((index, device, group)) = self.find_stream(topic) else { return Verdict::NoStream };
         let message = Message { topic, payload, retain, dup: false, tag: None };
         let before = self.streams[index].ledger.clone();
+        let late: Vec<u64> = self.streams[index].late().collect();
         self.streams[index].sampling.begin(Some(part));
         self.decoded.clear();
         self.decode(then, index, message, device.as_ref(), group.as_ref());
@@ -389,6 +394,7 @@ impl Engine {
         let ledger = &stream.ledger;
         Verdict::Taken(Outcome {
             accepted: ledger.accepted - before.accepted,
+            late: stream.late().zip(late).map(|(after, before)| after - before).max().unwrap_or(0),
             duplicate: ledger.duplicate - before.duplicate,
             future: ledger.future - before.future,
             ignored: ledger.ignored - before.ignored,
@@ -397,6 +403,14 @@ impl Engine {
             hint: reason.and_then(|reason| decode::explain(&stream.spec, payload, reason)).map(Into::into),
             rest,
         })
+    }
+}
+
+impl Stream {
+    /// Records that were late, of the readings that are passed on and then of each window.
+    fn late(&self) -> impl Iterator<Item = u64> {
+        let windows = self.windows.iter().map(|books| books.side_output + books.backfilled + books.dropped);
+        core::iter::once(self.records.side_output).chain(windows)
     }
 }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! `result` is `taken` (nothing is left of it), `partly`, `rejected`, `no_stream`, `other_records`, or why it was
-//! not replayed: `cut`, `in_doubt`, `unknown_part`, `stopping`. With the first three come the books of it.
+//! not replayed: `cut`, `in_doubt`, `unknown_part`, `stopping`. With the first three come the books of it;
+//! `late` are those of `accepted` that were too late for a window.
 
 use std::fmt::Write as _;
 use std::io;
@@ -146,8 +147,14 @@ fn settled(kept: &Kept, verdict: Option<&Verdict>) -> Value {
         Some(Verdict::NoStream) => "no_stream",
         Some(Verdict::OtherRecords) => "other_records",
         Some(Verdict::Taken(outcome)) => {
-            let Outcome { accepted, duplicate, future, ignored, rejected, reason, hint, rest } = outcome;
-            let books = [("accepted", accepted), ("duplicate", duplicate), ("future", future), ("ignored", ignored)];
+            let Outcome { accepted, late, duplicate, future, ignored, rejected, reason, hint, rest } = outcome;
+            let books = [
+                ("accepted", accepted),
+                ("late", late),
+                ("duplicate", duplicate),
+                ("future", future),
+                ("ignored", ignored),
+            ];
             for (name, count) in books.into_iter().chain([("rejected", rejected)]) {
                 value[name] = (*count).into();
             }

@@ -79,7 +79,9 @@ fn summary(document: &Value) -> String {
 fn verdict(sample: &Value) -> String {
     let count = |name: &str| sample[name].as_u64().unwrap_or(0);
     let books = ["accepted", "duplicate", "future", "ignored"].into_iter().filter(|name| count(name) > 0);
-    let books: Vec<String> = books.map(|name| format!("{} {name}", count(name))).collect();
+    let late = if count("late") > 0 { format!(" ({} too late for a window)", count("late")) } else { String::new() };
+    let books = books.map(|name| format!("{} {name}{}", count(name), if name == "accepted" { &late } else { "" }));
+    let books: Vec<String> = books.collect();
     let why = sample["hint"].as_str().map_or_else(String::new, |hint| format!(" ({})", printable(hint)));
     let why = format!("{}{why}", text(&sample["why"]));
     match text(&sample["result"]) {
@@ -115,11 +117,12 @@ mod tests {
                 "payload_bytes": 9_000})
         };
         let results = ["taken", "partly", "rejected", "no_stream", "cut", "in_doubt"];
-        let samples: Vec<Value> = (1..).zip(results).map(|(n, result)| sample(n, result)).collect();
+        let mut samples: Vec<Value> = (1..).zip(results).map(|(n, result)| sample(n, result)).collect();
+        samples[0]["late"] = 1.into();
         let document = serde_json::json!({"samples": samples, "trouble": ["disk full"]});
         assert_eq!(
             summary(&document),
-            "s/bad_time 1: taken in: 2 accepted, 1 duplicate\n\
+            "s/bad_time 1: taken in: 2 accepted (1 too late for a window), 1 duplicate\n\
              s/bad_time 2: taken in in part: 2 accepted, 1 duplicate; 3 rejected again: bad_time (looks like seconds)\n\
              s/bad_time 3: rejected again: bad_time (looks like seconds)\n\
              s/bad_time 4: not replayed: no stream takes d/a\n\
