@@ -4,7 +4,7 @@
 //! which a page of the outbox has a line for each record. A Unix socket of mode 0660: who
 //! may use it is a matter of its owner and group. Limits: 256 bytes a request, 4
 //! connections at once, 5 s from accepting to the answer; whatever is beyond them is
-//! refused or waits. No request changes anything.
+//! refused or waits. No request changes anything, but for a replay of rejected messages.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -30,9 +30,11 @@ use super::clock::sleep;
 use super::inbox::{InboxSender, Input};
 use super::outbox::page::Wanted;
 use super::outbox::viewer::{Stopping, Viewer};
+use super::rejected::Samples;
+use super::rejected::query::Query;
 
 /// What may be asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// `status`: the status document.
     Status,
@@ -41,9 +43,12 @@ pub enum Request {
     /// `outbox page LANE POSITION [SINCE_MS]`, or `outbox check LANE POSITION` to have the
     /// records read and not sent: the first rows of the lane at or after the position.
     Page(Wanted),
+    /// `quarantine ...`: samples of rejected messages.
+    Quarantine(Query),
 }
 
-const KNOWN: &str = "known: status, outbox, outbox page LANE POSITION [SINCE_MS], outbox check LANE POSITION";
+const KNOWN: &str = "known: status, outbox, outbox page LANE POSITION [SINCE_MS], outbox check LANE POSITION, \
+                     quarantine list, quarantine show STREAM [REASON], quarantine replay [STREAM [REASON]]";
 
 const MODE: u32 = 0o660;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -61,6 +66,7 @@ impl FromStr for Request {
             ["outbox", "page", lane, from] => page(lane, from, None, true),
             ["outbox", "page", lane, from, since] => page(lane, from, Some(since), true),
             ["outbox", "check", lane, from] => page(lane, from, None, false),
+            ["quarantine", ref query @ ..] => Query::parse(query).map(Request::Quarantine),
             _ => Err(format!("unknown request \"{request}\"; {KNOWN}")),
         }
     }
@@ -80,6 +86,7 @@ impl fmt::Display for Request {
         match self {
             Request::Status => f.write_str("status"),
             Request::Outbox => f.write_str("outbox"),
+            Request::Quarantine(query) => query.fmt(f),
             Request::Page(Wanted { lane, from, since, records }) => {
                 let word = if *records { "page" } else { "check" };
                 write!(f, "outbox {word} {} {from}", lane.as_str())?;
@@ -116,15 +123,15 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Serves requests for ever; the caller drops it.
-pub async fn serve(listener: UnixListener, inbox: InboxSender, viewer: Viewer) {
+pub async fn serve(listener: UnixListener, inbox: InboxSender, viewer: Viewer, samples: Samples) {
     let slots = Arc::new(Semaphore::new(CONTROL_CONNECTIONS_MAX));
     loop {
         let slot = Arc::clone(&slots).acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (inbox, viewer) = (inbox.clone(), viewer.clone());
+                let (inbox, viewer, samples) = (inbox.clone(), viewer.clone(), samples.clone());
                 tokio::spawn(async move {
-                    match timeout(ANSWER_MAX, answer(stream, inbox, viewer)).await {
+                    match timeout(ANSWER_MAX, answer(stream, inbox, viewer, samples)).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => debug!(%error, "control connection ended early"),
                         Err(_elapsed) => debug!("control connection timed out"),
@@ -140,7 +147,7 @@ pub async fn serve(listener: UnixListener, inbox: InboxSender, viewer: Viewer) {
     }
 }
 
-async fn answer(mut stream: UnixStream, inbox: InboxSender, viewer: Viewer) -> io::Result<()> {
+async fn answer(mut stream: UnixStream, inbox: InboxSender, viewer: Viewer, samples: Samples) -> io::Result<()> {
     let (reading, mut writing) = stream.split();
     let mut line = String::new();
     BufReader::new(reading.take(CONTROL_REQUEST_BYTES_MAX as u64)).read_line(&mut line).await?;
@@ -152,6 +159,9 @@ async fn answer(mut stream: UnixStream, inbox: InboxSender, viewer: Viewer) -> i
         Ok(Request::Status) => status(&inbox).await,
         Ok(Request::Outbox) => viewer.overview().await,
         Ok(Request::Page(wanted)) => viewer.page(wanted).await,
+        Ok(Request::Quarantine(query)) => {
+            samples.answer(query, &inbox).await.map(|document| document.to_string().into_bytes())
+        }
         Err(why) => Ok(refusal(&why)),
     };
     let mut document = document.unwrap_or_else(|Stopping| refusal("the agent is stopping"));
@@ -199,7 +209,14 @@ mod tests {
 
     #[test]
     fn a_request_is_read_as_it_was_written_and_a_wrong_one_says_what_is_wrong() {
-        for line in ["status", "outbox", "outbox page backlog 17", "outbox page live 0 -5", "outbox check alarm 3"] {
+        for line in [
+            "status",
+            "outbox",
+            "outbox page backlog 17",
+            "outbox page live 0 -5",
+            "outbox check alarm 3",
+            "quarantine replay s",
+        ] {
             assert_eq!(line.parse::<Request>().map(|request| request.to_string()).as_deref(), Ok(line));
         }
         for (line, why) in [
@@ -209,6 +226,7 @@ mod tests {
             ("outbox page live -1", "no position"),
             ("outbox page live 1 yesterday", "no time in milliseconds"),
             ("outbox empty", "known: status"),
+            ("quarantine burn", "quarantine list"),
         ] {
             let refused = line.parse::<Request>().expect_err("wrong");
             assert!(refused.contains(why), "{line}: {refused}");

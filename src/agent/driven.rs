@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::engine::chain::Chain;
 use crate::engine::driver::{Driver, StorageStatus};
 use crate::engine::outbox::Outbox;
+use crate::engine::samples::Sample;
 use crate::engine::status::Status;
 use crate::engine::step::{Effect, Event};
 use crate::engine::store::Store;
@@ -50,6 +51,10 @@ impl<S: Store + Chain> Engine for Driver<S> {
 
     fn written(&self) -> Written {
         Driver::written(self)
+    }
+
+    fn take_samples(&mut self) -> Vec<Sample> {
+        Driver::take_samples(self)
     }
 
     fn outbox(&self) -> Option<&Outbox> {

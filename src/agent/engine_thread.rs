@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, error, info};
 
 use crate::engine::outbox::Outbox;
+use crate::engine::samples::{Replay, Sample, Verdict};
 use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
 use crate::engine::wear::Written;
 use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
@@ -24,6 +25,8 @@ use crate::model::time::{Now, ProcTime, Span};
 use super::clock::SystemClock;
 use super::inbox::{Burst, Closed, Inbox, Input, Look};
 use super::liveness::Liveness;
+use super::rejected::Samples;
+use super::rejected::frame::Kept;
 use super::routes::Routes;
 use super::status::{ConnectionFacts, Identity, Status, add_reasons};
 use super::systemd::Supervision;
@@ -56,6 +59,10 @@ pub trait Engine {
     fn written(&self) -> Written {
         Written::default()
     }
+    /// Samples of what was rejected, to be kept. Asked each turn, so it is cheap.
+    fn take_samples(&mut self) -> Vec<Sample> {
+        Vec::new()
+    }
     /// Its outbox, to look at.
     fn outbox(&self) -> Option<&Outbox> {
         None
@@ -76,6 +83,8 @@ pub struct Wiring {
     pub commit_interval: Span,
     /// What the state lies on, where that can be told.
     pub device: Option<BlockDevice>,
+    /// Where samples of what was rejected are kept; `None`: nowhere.
+    pub samples: Option<Samples>,
 }
 
 /// Starts the thread. It ends after [`Input::Stop`], or when every sender is gone.
@@ -109,6 +118,7 @@ struct EngineThread<E> {
     /// Known once its task has said something: it runs only where it is wanted.
     local: Option<ConnectionFacts>,
     wear: Wear,
+    samples: Option<Samples>,
     health: Vec<String>,
     health_at: ProcTime,
     /// When the retained status is due; `None` without an uplink.
@@ -126,7 +136,7 @@ enum Turn {
 
 impl<E: Engine> EngineThread<E> {
     fn new(engine: E, wiring: Wiring) -> EngineThread<E> {
-        let Wiring { clock, inbox, identity, commit_interval, device } = wiring;
+        let Wiring { clock, inbox, identity, commit_interval, device, samples } = wiring;
         let now = clock.proc();
         let wear = Wear::start(device, now, &engine.written());
         EngineThread {
@@ -142,6 +152,7 @@ impl<E: Engine> EngineThread<E> {
             uplink: ConnectionFacts::default(),
             local: None,
             wear,
+            samples,
             health: Vec::new(),
             health_at: now,
             status_at: None,
@@ -158,6 +169,7 @@ impl<E: Engine> EngineThread<E> {
         };
         let now = self.clock.now();
         self.engine.stop(now, &mut |effect| self.routes.perform(effect));
+        self.keep_samples();
         let report = self.engine.report(now);
         let last = self.status(now, &self.health(), &report).offline(reason);
         self.routes.send_last(last);
@@ -194,6 +206,7 @@ impl<E: Engine> EngineThread<E> {
             local.dropped = self.routes.local_dropped();
         }
         self.give_room_back();
+        self.keep_samples();
         let acks = self.routes.take_acks();
         if acks > 0 {
             self.liveness.handle_acks(now.proc, acks);
@@ -268,6 +281,7 @@ impl<E: Engine> EngineThread<E> {
                 let _ = answer.send(self.status(now, &self.health(), &report).online());
             }
             Input::Look(look) => self.show(look),
+            Input::Replay { samples, answer } => self.replay(now, &samples, answer),
             Input::Pulse => self.supervision.handle_pulse(),
             Input::Stop { .. } => error!("a stop is taken by the loop"),
         }
@@ -280,6 +294,23 @@ impl<E: Engine> EngineThread<E> {
         match look {
             Look::Overview(answer) => drop(answer.send(outbox.overview())),
             Look::Piece { lane, from, answer } => drop(answer.send(outbox.piece(lane, from))),
+        }
+    }
+
+    fn replay(&mut self, now: Now, samples: &[Kept], answer: oneshot::Sender<Vec<Verdict>>) {
+        let first = self.routes.replays.handle_begin(samples.len(), answer);
+        for (id, kept) in (first..).zip(samples) {
+            let Sample { topic, payload, retain, received, part, .. } = &kept.sample;
+            let (retain, received, part) = (*retain, *received, *part);
+            self.engine.handle(now, Event::Replay(Replay { id, topic, payload, retain, received, part }));
+        }
+    }
+
+    fn keep_samples(&mut self) {
+        for sample in self.engine.take_samples() {
+            if let Some(samples) = &self.samples {
+                samples.keep(sample);
+            }
         }
     }
 
@@ -356,6 +387,7 @@ impl<E: Engine> EngineThread<E> {
             uplink: &self.uplink,
             local,
             wear: self.wear.status(),
+            samples: self.samples.as_ref().map(Samples::facts),
             health,
             engine,
         }
@@ -405,8 +437,14 @@ mod tests {
     fn a_store_that_takes_nothing_stops_the_intake_at_a_bound_and_a_commit_opens_it_again() {
         let (sender, inbox) = inbox();
         let identity = Identity { gateway: "gw".into(), config_hash: String::new() };
-        let wiring =
-            Wiring { clock: SystemClock::start(), inbox, identity, commit_interval: Span::from_secs(1), device: None };
+        let wiring = Wiring {
+            clock: SystemClock::start(),
+            inbox,
+            identity,
+            commit_interval: Span::from_secs(1),
+            device: None,
+            samples: None,
+        };
         let mut thread = EngineThread::new(Hoarder(0), wiring);
         let mut taken = 0;
         while sender.send_ready(burst()).is_ok() {

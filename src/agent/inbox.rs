@@ -19,9 +19,12 @@ use flume::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::engine::outbox::{LaneKind, Overview, Piece};
+use crate::engine::samples::Verdict;
 use crate::engine::step::{Batch, BatchId, LocalRecord, Refusal, UplinkTerms};
 use crate::model::limits::{INBOX_BYTES_MAX, INBOX_LEN};
 use crate::model::time::Span;
+
+use super::rejected::frame::Kept;
 
 /// What a message takes of the inbox at least.
 const MESSAGE_COST_MIN: usize = INBOX_BYTES_MAX / INBOX_LEN;
@@ -104,6 +107,13 @@ pub enum Input {
     Query(oneshot::Sender<Vec<u8>>),
     /// Somebody wants to look into the outbox.
     Look(Look),
+    /// Somebody wants samples of what was rejected to be taken in.
+    Replay {
+        /// Which; whole ones.
+        samples: Vec<Kept>,
+        /// Takes what became of each, in this order, once that is durable.
+        answer: oneshot::Sender<Vec<Verdict>>,
+    },
     /// The network thread runs; the engine thread feeds systemd's watchdog on it.
     Pulse,
     /// Finish: final commit, offline status, then the thread ends.

@@ -15,6 +15,8 @@ pub mod interrupt;
 pub mod liveness;
 pub mod mqtt;
 pub mod outbox;
+pub mod rejected;
+mod replays;
 pub mod routes;
 pub mod shutdown;
 pub mod status;
@@ -49,6 +51,7 @@ use mqtt::backoff::WAIT_MAX;
 use mqtt::ingest::IngestSpec;
 use mqtt::local::LocalTask;
 use outbox::viewer::Viewer;
+use rejected::Samples;
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
 use uplink::mqtt::{ACK_MAX, UplinkSpec};
@@ -105,7 +108,10 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let commit = config.pipeline.commit;
     let commit_interval = commit.budget.map_or(commit.interval, |budget| budget.interval_max);
     let device = BlockDevice::of(&config.storage.path);
-    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval, device };
+    let samples = rejected::spawn(&config.storage.path, config.storage.reserve_bytes)
+        .context("starting the thread that keeps samples")?;
+    let for_engine = Some(samples.clone());
+    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval, device, samples: for_engine };
     let (alive, mut engine_ended) = oneshot::channel();
     let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
 
@@ -114,7 +120,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let mut local = tokio::spawn(results_here(local_task(config), sender.clone(), clock, stopping.clone()));
     let mut uplink = tokio::spawn(uplink::mqtt::run(uplink_spec, sender.clone(), clock, stopping));
     let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
-    let control_task = control.and_then(|path| serve_control(path, &sender, viewer));
+    let control_task = control.and_then(|path| serve_control(path, &sender, viewer, &samples));
     if let Some(every) = systemd::pulse_every() {
         tokio::spawn(pulse(sender.clone(), every));
     }
@@ -148,6 +154,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
         error!("not finished in time: what was not acknowledged will be delivered again");
         bail!("the engine did not finish within {} s", ENGINE_MAX.as_secs());
     }
+    samples.stop().await;
     let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
     let farewell = async { tokio::join!(&mut ingest, &mut uplink, &mut local) };
     if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
@@ -182,9 +189,14 @@ async fn pulse(inbox: InboxSender, every: Span) {
 }
 
 /// Without the socket the agent does its work all the same.
-fn serve_control(path: &Path, inbox: &InboxSender, viewer: Viewer) -> Option<tokio::task::JoinHandle<()>> {
+fn serve_control(
+    path: &Path,
+    inbox: &InboxSender,
+    viewer: Viewer,
+    samples: &Samples,
+) -> Option<tokio::task::JoinHandle<()>> {
     match control::bind(path) {
-        Ok(listener) => Some(tokio::spawn(control::serve(listener, inbox.clone(), viewer))),
+        Ok(listener) => Some(tokio::spawn(control::serve(listener, inbox.clone(), viewer, samples.clone()))),
         Err(error) => {
             warn!(path = %path.display(), %error, "no control socket: `tidegate status` will not work");
             None

@@ -13,6 +13,7 @@ use tracing::warn;
 use crate::engine::step::{Batch, DeliveryTag, Effect, LocalRecord};
 
 use super::inbox::Outbound;
+use super::replays::Replays;
 
 /// The present connections.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub struct Routes {
     devices: Option<(u32, Sender<u16>)>,
     uplink: Option<Sender<Outbound>>,
     local: Option<Sender<LocalRecord>>,
+    /// Replays that are not durable yet.
+    pub(super) replays: Replays,
     acks: u64,
     local_dropped: u64,
 }
@@ -66,6 +69,7 @@ impl Routes {
             Effect::Ack(tag) => self.acknowledge(tag),
             Effect::Publish(batch) => self.publish(batch),
             Effect::PublishLocal(record) => self.publish_local(record),
+            Effect::Replayed(replayed) => self.replays.handle_replayed(replayed),
         }
     }
 

@@ -10,6 +10,7 @@
 //! devices, uplink         {connected, since_ms, connections, subscribed, refused, reason}
 //! local                   as these, and `dropped`: results on the device broker, where wanted
 //! wear                    what the flash was given: bytes, per reading, per day, budget
+//! samples                 of rejected messages, on disk: kept, bytes, dropped, failed
 //! engine                  the engine's own report: ledger, lag, outbox, epoch ...
 //! ```
 
@@ -17,6 +18,8 @@ use serde::Serialize;
 
 use crate::engine::wear::WearStatus;
 use crate::model::time::{Now, ProcTime};
+
+use super::rejected::SampleFacts;
 
 /// Who we are; the same in every document.
 #[derive(Clone, Debug)]
@@ -74,6 +77,8 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     local: Option<&'a ConnectionFacts>,
     wear: &'a WearStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<SampleFacts>,
     engine: &'a serde_json::Value,
 }
 
@@ -98,6 +103,8 @@ pub struct Status<'a> {
     pub local: Option<&'a ConnectionFacts>,
     /// What the flash was given.
     pub wear: WearStatus,
+    /// Samples of rejected messages on disk, where they are kept.
+    pub samples: Option<SampleFacts>,
     /// What is wrong; empty: healthy.
     pub health: &'a [String],
     /// The engine's report.
@@ -168,6 +175,7 @@ impl Status<'_> {
             uplink: self.uplink,
             local: self.local,
             wear: &self.wear,
+            samples: self.samples,
             engine: self.engine,
         };
         serde_json::to_vec(&document).expect("text, numbers and JSON values always serialise")
@@ -216,6 +224,7 @@ mod tests {
             uplink: &uplink,
             local: Some(&local),
             wear,
+            samples: Some(SampleFacts { kept: 3, bytes: 700, dropped: 1, failed: 0 }),
             health: &health,
             engine: &engine,
         };
@@ -234,6 +243,7 @@ mod tests {
                 r#""local":{"connected":false,"since_ms":0,"connections":0,"dropped":7,"reason":"timed out"},"#,
                 r#""wear":{"source":"estimate","device":null,"device_bytes":null,"written_bytes":0,"bytes_per_reading":null,"#,
                 r#""bytes_per_day":null,"written_per_day":null,"budget":null},"#,
+                r#""samples":{"kept":3,"bytes":700,"dropped":1,"failed":0},"#,
                 r#""engine":{"epoch":1}}"#
             )
         );

@@ -5,6 +5,7 @@ pub mod check;
 pub mod decode;
 pub mod demo;
 pub mod outbox;
+pub mod quarantine;
 pub mod receive;
 pub mod replay;
 pub mod run;
@@ -41,6 +42,7 @@ enum Command {
     Receive(receive::Args),
     Status(status::Args),
     Outbox(outbox::Args),
+    Quarantine(quarantine::Args),
 }
 
 /// Runs the subcommand that the arguments name.
@@ -57,6 +59,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Receive(args) => receive::run(args),
         Command::Status(args) => status::run(args),
         Command::Outbox(args) => outbox::run(args),
+        Command::Quarantine(args) => quarantine::run(args),
     }
 }
 

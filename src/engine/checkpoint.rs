@@ -21,6 +21,7 @@ impl Engine {
     /// True when a commit would write nothing and acknowledge nothing.
     pub fn is_committed(&self) -> bool {
         self.acks.is_empty()
+            && self.replays.is_empty()
             && self.outbox.is_committed()
             && self.redelivery.is_committed()
             && self.streams.iter().all(Stream::is_committed)
@@ -35,7 +36,9 @@ impl Engine {
         if !self.is_committed() {
             self.write_page(now, &mut writes);
         }
-        Step { writes, effects: self.acks.iter().copied().map(Effect::Ack).collect() }
+        let acks = self.acks.iter().copied().map(Effect::Ack);
+        let replays = self.replays.iter().cloned().map(Effect::Replayed);
+        Step { writes, effects: acks.chain(replays).collect() }
     }
 
     fn write_page(&self, now: Now, out: &mut Vec<u8>) {
@@ -101,6 +104,8 @@ impl Engine {
             self.stored_at = self.idle_clock.clocks(now.proc);
         }
         self.acks.clear();
+        self.replays.clear();
+        self.samples.mark_committed();
         self.redelivery.mark_committed();
         self.outbox.mark_committed();
         for stream in &mut self.streams {

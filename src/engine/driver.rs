@@ -12,6 +12,7 @@ use self::outbox::ChainState;
 use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
 use super::outbox::local::Local;
+use super::samples::Sample;
 use super::spec::PipelineSpec;
 use super::status::Status;
 use super::step::{Effect, Event};
@@ -143,6 +144,9 @@ impl<S: Store + Chain> Driver<S> {
             // The packet ids of the old session are forgotten. If a crash brought
             // them back, a message of the new one could pass for one of the old.
             self.policy.handle_urgent(now.proc);
+        } else if matches!(event, Event::Replay(_)) {
+            // Somebody waits to be told.
+            self.policy.handle_urgent(now.proc);
         } else if self.engine.uncommitted_messages() > unacknowledged {
             self.policy.handle_message(now.proc);
         } else if !self.engine.is_committed() {
@@ -188,6 +192,11 @@ impl<S: Store + Chain> Driver<S> {
         if self.failure.is_none() {
             self.snapshot_now(now);
         }
+    }
+
+    /// See [`Engine::take_samples`].
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        self.engine.take_samples()
     }
 
     /// The engine, to look at.

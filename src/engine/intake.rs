@@ -54,7 +54,7 @@ impl Engine {
             Some((stream, None)) => self.streams[stream].ignore(),
             None => {
                 if let Some(stream) = heard.unread {
-                    self.streams[stream].reject(RejectReason::BadAvailability);
+                    self.reject_availability(now, stream, message);
                 } else if !heard.is_signal {
                     // A subscription of before that the broker still holds, or one that is wider
                     // than what is wanted. Nobody wants it.
@@ -78,9 +78,21 @@ impl Engine {
     }
 
     fn take_message(&mut self, now: Now, index: usize, topic: usize, captures: Captures<'_>, message: Message<'_>) {
-        if self.is_redelivery(index, message) {
-            return;
+        if !self.is_redelivery(index, message) {
+            self.take_in(now, index, topic, captures, message);
         }
+    }
+
+    /// Takes the records of a message in.
+    pub(super) fn take_records(
+        &mut self,
+        now: Now,
+        index: usize,
+        topic: usize,
+        captures: Captures<'_>,
+        message: Message<'_>,
+    ) {
+        self.decoders[index].forget();
         let stream = &mut self.streams[index];
         if message.payload.len() > PAYLOAD_BYTES_MAX {
             return stream.reject(RejectReason::TooLarge);
@@ -141,6 +153,9 @@ impl Engine {
         let (stream, mut out, decoder) = self.parts(index, now);
         let batch = decoder.batch();
         let entry = batch.records()[place];
+        if !stream.sampling.select(place, batch.records().len()) {
+            return;
+        }
         let (at, source) = match entry.time {
             Err(reason) => return stream.reject(reason),
             Ok(DecodedTime::Receive) => (now.wall.as_event_time(), TimeSource::Receive),

@@ -15,7 +15,7 @@
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
 //! | single readings | `dedup` · `records` `ordered` · `redelivery` |
 //! | across streams | `join` |
-//! | the books | `ledger` · `status` |
+//! | the books | `ledger` · `status` · `samples` of what is rejected |
 //! | durability | `driver` `commit_policy` `wear` · `checkpoint` `additions` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |
 
@@ -56,6 +56,7 @@ pub mod redelivery;
 pub mod replay;
 mod restore;
 pub mod ring;
+pub mod samples;
 mod scope;
 mod shows;
 pub mod snapshot;
@@ -84,6 +85,7 @@ use self::emit::Emit;
 use self::join::{Joins, Taps};
 use self::outbox::Outbox;
 use self::redelivery::Redelivery;
+use self::samples::{Replayed, Samples};
 use self::spec::PipelineSpec;
 use self::step::{DeliveryTag, Event};
 use self::stream::Stream;
@@ -116,6 +118,9 @@ pub struct Engine {
     device_cost: usize,
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
+    /// Replays whose consequences are not durable yet.
+    replays: Vec<Replayed>,
+    samples: Samples,
     unmatched: u64,
     /// Availability of devices that no stream knows.
     unknown_devices: u64,
@@ -170,6 +175,8 @@ impl Engine {
             open_cost: 0,
             device_cost: 0,
             acks: Vec::new(),
+            replays: Vec::new(),
+            samples: Samples::default(),
             unmatched: 0,
             unknown_devices: 0,
             canary: None,
@@ -203,6 +210,7 @@ impl Engine {
             Event::UplinkAcked(batch) => self.outbox.handle_ack(now, batch),
             Event::UplinkRefused(batch, why) => self.outbox.handle_refused(now, batch, why),
             Event::Availability(signal) => self.handle_availability(now, signal),
+            Event::Replay(replay) => self.handle_replay(now, replay),
             Event::Tick => {}
         }
     }

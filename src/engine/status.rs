@@ -57,6 +57,8 @@ pub struct StreamStatus {
     pub bound_max_ms: Option<u64>,
     /// The books: `received = rejected + duplicate + future + ignored + accepted`.
     pub ledger: LedgerStatus,
+    /// Samples of what was rejected, since the start.
+    pub samples: SamplesStatus,
     /// Readings that are passed on: `accepted = open + on_time + early + side_output`;
     /// null where none ever was.
     pub records: Option<RecordsStatus>,
@@ -104,6 +106,17 @@ pub struct LedgerStatus {
     pub expired: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub tombstones_evicted: u64,
+}
+
+/// Samples of what was rejected, since the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SamplesStatus {
+    /// Samples taken.
+    pub kept: u64,
+    /// Rejected messages of which none was taken: there had been enough of the kind.
+    pub dropped: u64,
+    /// Samples that were taken in again; the books count their records a second time.
+    pub replayed: u64,
 }
 
 /// The books of the readings that are passed on.
@@ -309,6 +322,7 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         bound_min_ms: bounds().min().map(Span::as_millis),
         bound_max_ms: bounds().max().map(Span::as_millis),
         ledger: ledger_status(&stream.ledger),
+        samples: stream.sampling.status(),
         records: records_status(stream),
         windows: windows.collect(),
     }

@@ -9,6 +9,7 @@ use crate::model::time::{Now, Span};
 
 use super::encode::Encoding;
 use super::outbox::LaneKind;
+use super::samples::{Replay, Replayed};
 
 /// Everything that can wake the engine. Closed on purpose: this list is the
 /// whole answer to "what makes it do something?".
@@ -39,6 +40,8 @@ pub enum Event<'a> {
     UplinkRefused(BatchId, Refusal),
     /// Something that knows says that devices are there, or not.
     Availability(Availability<'a>),
+    /// A person wants a sample of what was rejected to be taken in.
+    Replay(Replay<'a>),
     /// Nothing but time has passed.
     Tick,
 }
@@ -160,6 +163,8 @@ pub enum Effect {
     Publish(Batch),
     /// Publish to the devices' broker, if it can be done at once.
     PublishLocal(LocalRecord),
+    /// Tell what became of a replay.
+    Replayed(Replayed),
 }
 
 /// What one commit covers.

@@ -24,6 +24,7 @@ use super::groups;
 use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::ordered::Ordered;
 use super::outbox::row::LateReason;
+use super::samples::Sampling;
 use super::scope::Common;
 use super::spec::{KeySpec, Scope, Strategy, StreamSpec};
 use super::timers::{IdleTimers, LiveTime};
@@ -76,6 +77,8 @@ pub(super) struct Stream {
     pub(super) spare: Vec<Accumulators>,
     pub(super) changes: Changes,
     pub(super) fences: Fences,
+    /// Of what is rejected. Not stored: a start samples anew.
+    pub(super) sampling: Sampling,
 }
 
 /// The fields that have a place from the start, and the one that is the mark.
@@ -138,6 +141,7 @@ impl Stream {
             spare: Vec::new(),
             changes: Changes::default(),
             fences: Fences::default(),
+            sampling: Sampling::default(),
             spec,
         }
     }
@@ -145,6 +149,7 @@ impl Stream {
     /// Counts something that is no record.
     pub(super) fn reject(&mut self, reason: RejectReason) {
         self.ledger.reject(reason);
+        self.sampling.note(reason);
         self.changes.ledger = true;
     }
 

@@ -166,6 +166,18 @@ pub const OUTBOX_OVERVIEW_MAX: usize = 32;
 /// Bytes of records that the cloud's broker refuses, kept for a person to look at. Full:
 /// the oldest goes.
 pub const DEAD_LETTERS_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of topic and payload that a sample of a rejected message holds; what is beyond is cut off.
+/// What devices send is far smaller, and a person sees what is wrong in the first lines.
+pub const SAMPLE_BYTES_MAX: usize = 4 * 1024;
+/// Samples of one stream and reason that are taken at once; see `engine::samples` for those after.
+pub const SAMPLES_FIRST: u32 = 4;
+/// Samples of one stream and reason that are kept on disk. Full: the oldest goes.
+pub const SAMPLES_KEPT: usize = 16;
+/// Samples that wait in the engine for somebody to keep them, and then as many on their way to
+/// the disk. Full: further ones are dropped and counted.
+pub const SAMPLES_PENDING_MAX: usize = 16;
+/// Bytes on disk of all samples together. Full: the fullest stream and reason gives up the older half.
+pub const SAMPLES_DISK_MAX: u64 = 1024 * 1024;
 /// Batches published and not yet acknowledged by the cloud.
 pub const UPLINK_WINDOW: usize = 32;
 /// Results on their way to the devices' own broker. Best effort: full, or without a

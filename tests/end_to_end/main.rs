@@ -21,6 +21,7 @@ mod lifecycle;
 mod outages;
 mod outbox;
 mod proxy;
+mod quarantine;
 mod receive;
 mod scene;
 mod tap;

@@ -12,6 +12,7 @@ use tidegate::agent::control;
 use tidegate::agent::inbox::{Inbox, Input, Look, inbox};
 use tidegate::agent::outbox::page::Page;
 use tidegate::agent::outbox::viewer::Viewer;
+use tidegate::agent::rejected;
 use tidegate::engine::outbox::{LaneKind, Outbox};
 use tidegate::engine::spec::{OutboxSpec, UplinkPolicy};
 use tidegate::engine::step::Clock;
@@ -28,7 +29,8 @@ fn serve(path: PathBuf) -> Inbox {
             let listener = control::bind(&path).expect("nobody else listens");
             ready_in.send(()).expect("the test waits");
             let viewer = Viewer::new(sender.clone(), "gw", path.parent().expect("in a directory"));
-            control::serve(listener, sender, viewer).await;
+            let samples = rejected::spawn(path.parent().expect("in a directory"), 0).expect("a thread");
+            control::serve(listener, sender, viewer, samples).await;
         });
     });
     ready.recv().expect("bound");

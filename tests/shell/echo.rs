@@ -49,6 +49,7 @@ impl Engine for Echo {
             Event::SessionStarted { .. }
             | Event::InputLive(_)
             | Event::Availability(_)
+            | Event::Replay(_)
             | Event::UplinkTerms(_)
             | Event::UplinkRefused(..)
             | Event::Tick => {}

@@ -261,6 +261,7 @@ fn name(input: &Input) -> &'static str {
         Input::LocalDown { .. } => "LocalDown",
         Input::Query(_) => "Query",
         Input::Look(_) => "Look",
+        Input::Replay { .. } => "Replay",
         Input::Pulse => "Pulse",
         Input::Stop { .. } => "Stop",
     }

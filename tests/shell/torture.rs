@@ -27,7 +27,8 @@ fn agent(devices: u16, cloud: u16, protocol: Protocol, stop: oneshot::Receiver<(
     let clock = SystemClock::start();
     let (sender, receiver) = inbox();
     let identity = Identity { gateway: "gw".into(), config_hash: String::new() };
-    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval: Span::from_secs(1), device: None };
+    let wiring =
+        Wiring { clock, inbox: receiver, identity, commit_interval: Span::from_secs(1), device: None, samples: None };
     let (alive, ended) = oneshot::channel();
     let thread = engine_thread::spawn(Echo::default(), wiring, alive).expect("a thread");
     let ingest_spec =

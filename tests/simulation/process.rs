@@ -200,6 +200,7 @@ impl World {
                 self.trace.count("results on the devices' broker", 1);
                 if record.topic.starts_with("tidegate/gw-1/local/") { Ok(()) } else { Err(record.topic) }
             }
+            Effect::Replayed(_) => Err("nobody has asked for a replay".to_owned()),
         }
     }
 

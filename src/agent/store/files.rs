@@ -18,7 +18,7 @@ pub(super) fn replace(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> 
 }
 
 /// Makes names in `dir` durable: created, renamed or removed.
-pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+pub(in crate::agent) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
@@ -33,7 +33,7 @@ pub(super) fn sync_tree(dir: &Path) -> io::Result<()> {
 }
 
 /// Removes the files of `dir` whose name `is` accepts.
-pub(super) fn remove_matching(dir: &Path, is: impl Fn(&str) -> bool) -> io::Result<()> {
+pub(in crate::agent) fn remove_matching(dir: &Path, is: impl Fn(&str) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_name().to_str().is_some_and(&is) {
@@ -45,7 +45,7 @@ pub(super) fn remove_matching(dir: &Path, is: impl Fn(&str) -> bool) -> io::Resu
 
 /// Makes way for a file: whatever else has its name (a directory, a pipe, a
 /// dangling link) is removed.
-pub(super) fn make_way(path: &Path) -> io::Result<()> {
+pub(in crate::agent) fn make_way(path: &Path) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if found.is_dir() {
         fs::remove_dir_all(path)
@@ -69,12 +69,12 @@ pub(super) fn remove_special(dir: &Path) -> io::Result<()> {
 }
 
 /// True for an error that says "no space".
-pub(super) fn is_full(error: &io::Error) -> bool {
+pub(in crate::agent) fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull || error.kind() == io::ErrorKind::QuotaExceeded
 }
 
 /// Bytes that a program without privileges may still write where `path` is.
-pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+pub(in crate::agent) fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
@@ -82,10 +82,10 @@ pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
 /// A moment between two operations at which the process may be killed: the tests look
 /// at what is on the disk then.
 #[cfg(not(test))]
-pub(super) fn step() {}
+pub(in crate::agent) fn step() {}
 
 #[cfg(test)]
-pub(super) use steps::step;
+pub(in crate::agent) use steps::step;
 
 #[cfg(test)]
 pub(super) mod steps {
@@ -97,7 +97,7 @@ pub(super) mod steps {
         static AT_STEP: RefCell<Option<AtStep>> = const { RefCell::new(None) };
     }
 
-    pub(in super::super) fn step() {
+    pub(in crate::agent) fn step() {
         AT_STEP.with_borrow_mut(|at_step| at_step.as_mut().map_or((), |at_step| at_step()));
     }
 

@@ -19,7 +19,7 @@ const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// What is copied in one piece, and counts as zeros when it cannot be read.
 const PIECE: usize = 4_096;
 /// What the ladder does not look at, and what is read where it is.
-const LEFT_OUT: &[&str] = &["lock", "reserve", "outbox", "quarantine"];
+const LEFT_OUT: &[&str] = &["lock", "reserve", "outbox", "quarantine", "rejected"];
 /// Names that are tried for the temporary directory.
 const NAMES_MAX: u32 = 100;
 

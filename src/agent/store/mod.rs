@@ -11,6 +11,7 @@
 //! <dir>/witness      how far the pages had come at a snapshot (witness.rs)
 //! <dir>/progress     and at the last commit (progress.rs)
 //! <dir>/quarantine/  at most 3 databases that were found damaged
+//! <dir>/rejected/    samples of rejected messages (agent/rejected/)
 //! ```
 //!
 //! The ladder, so that damage never keeps the agent from starting: note the
@@ -27,7 +28,7 @@
 
 mod ballast;
 mod chain;
-mod files;
+pub(super) mod files;
 mod guard;
 pub mod look;
 mod packing;

@@ -95,7 +95,7 @@ impl Place {
     }
 }
 
-fn read_config(file: &std::path::Path) -> anyhow::Result<Config> {
+pub(super) fn read_config(file: &std::path::Path) -> anyhow::Result<Config> {
     let text = read_text(file).map_err(|error| {
         error.context("--config names the configuration; without one, --socket the running agent or --dir the files")
     })?;
@@ -123,7 +123,7 @@ fn time(text: &str) -> Result<EventTime, String> {
 }
 
 /// A time as people read it.
-fn shown(millis: &Value) -> String {
+pub(super) fn shown(millis: &Value) -> String {
     let time = millis.as_i64().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
     time.map_or_else(|| "?".to_owned(), |time| time.to_string())
 }

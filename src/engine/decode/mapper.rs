@@ -147,6 +147,11 @@ impl Mapper {
         &self.batch
     }
 
+    /// Nothing was read.
+    pub(super) fn forget(&mut self) {
+        self.batch.clear();
+    }
+
     /// What was read last.
     pub(super) fn batch(&self) -> &DecodedBatch {
         &self.batch

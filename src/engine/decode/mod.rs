@@ -105,6 +105,11 @@ impl Decoder {
         self.mapper.read(fields, |visit| format.tell(telling, visit))
     }
 
+    /// Nothing was read.
+    pub(super) fn forget(&mut self) {
+        self.mapper.forget();
+    }
+
     /// What was read last.
     pub fn batch(&self) -> &DecodedBatch {
         self.mapper.batch()

@@ -101,7 +101,9 @@ impl Gateway {
         loop {
             let Gateway { driver, batches, acknowledged, .. } = self;
             driver.advance(now(self.millis), &mut |effect| match effect {
-                Effect::PublishLocal(_) => unreachable!("there is no local broker"),
+                Effect::PublishLocal(_) | Effect::Replayed(_) => {
+                    unreachable!("there is no local broker, and no replay")
+                }
                 Effect::Ack(_) => *acknowledged += 1,
                 Effect::Publish(batch) => batches.push(batch),
             });
