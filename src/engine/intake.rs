@@ -81,6 +81,7 @@ impl Engine {
         for place in 0..self.decoders[index].batch().records().len() {
             self.take_record(now, &sender, place, message.retain);
         }
+        self.take_aftermath(now, index);
     }
 
     /// Notes what is known of a message before its payload is read. True when it was taken
@@ -177,7 +178,7 @@ impl Stream {
 
     /// Whether `allow` and `deny` let a device in.
     #[inline]
-    fn is_allowed(&self, device: &str) -> bool {
+    pub(super) fn is_allowed(&self, device: &str) -> bool {
         let rules = &self.spec.rules;
         rules.allow.as_ref().is_none_or(|allow| allow.fit(device)) && !rules.deny.fit(device)
     }

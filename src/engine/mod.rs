@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` |
+//! | what comes in and goes out | `step` · `intake` `availability` · `decode` `aftermath` `commands` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -22,11 +22,13 @@
 mod add;
 mod additions;
 mod advance;
+mod aftermath;
 pub mod aggregate;
 mod availability;
 mod backfill;
 pub mod chain;
 mod checkpoint;
+mod commands;
 pub mod commit_policy;
 mod deadlines;
 pub mod decode;
@@ -76,6 +78,7 @@ use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Now};
 
+use self::commands::Commands;
 use self::decode::Decoder;
 use self::emit::Emit;
 use self::join::{Joins, Taps};
@@ -111,6 +114,7 @@ pub struct Engine {
     device_cost: usize,
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
+    commands: Commands,
     unmatched: u64,
     /// Availability of devices that no stream knows.
     unknown_devices: u64,
@@ -151,7 +155,7 @@ impl Engine {
             joins: Joins::new(&spec.joins, &streams).expect("config has looked for the streams and windows of joins"),
             taps: Taps::default(),
             streams,
-            decoders: spec.streams.iter().map(Decoder::new).collect(),
+            decoders: spec.streams.iter().map(|stream| Decoder::of(stream, &spec)).collect(),
             outbox: Outbox::new(spec.outbox, spec.uplink),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
@@ -164,6 +168,7 @@ impl Engine {
             open_cost: 0,
             device_cost: 0,
             acks: Vec::new(),
+            commands: Commands::default(),
             unmatched: 0,
             unknown_devices: 0,
             canary: None,

@@ -151,6 +151,16 @@ pub struct LocalRecord {
     pub payload: Vec<u8>,
 }
 
+/// Something for a device, or for what connects it, on the devices' own broker. Best effort,
+/// at `QoS` 0 and not retained: what needs it asks again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Full topic.
+    pub topic: String,
+    /// As the device reads it.
+    pub payload: Vec<u8>,
+}
+
 /// An action of the shell, allowed because its cause is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
@@ -160,6 +170,9 @@ pub enum Effect {
     Publish(Batch),
     /// Publish to the devices' broker, if it can be done at once.
     PublishLocal(LocalRecord),
+    /// Publish to the devices' broker, on the connection that messages come by, if it can be
+    /// done at once.
+    Command(Command),
 }
 
 /// What one commit covers.

@@ -200,6 +200,7 @@ impl World {
                 self.trace.count("results on the devices' broker", 1);
                 if record.topic.starts_with("tidegate/gw-1/local/") { Ok(()) } else { Err(record.topic) }
             }
+            Effect::Command(command) => Err(format!("nobody is to be asked: {}", command.topic)),
         }
     }
 

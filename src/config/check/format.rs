@@ -19,7 +19,7 @@ enum Word {
     Csv,
 }
 
-const WORDS: [(&str, Word); 9] = [
+const WORDS: [(&str, Word); 10] = [
     ("json", Word::Plain(|| FormatSpec::Json)),
     ("raw", Word::Raw),
     ("cbor", Word::Plain(|| FormatSpec::Cbor)),
@@ -29,6 +29,7 @@ const WORDS: [(&str, Word); 9] = [
     ("csv", Word::Csv),
     ("teltonika", Word::Plain(|| FormatSpec::Teltonika)),
     ("ruuvi", Word::Plain(|| FormatSpec::Ruuvi)),
+    ("sparkplug-b", Word::Plain(|| FormatSpec::SparkplugB)),
 ];
 
 /// The format, and how single values are called where it has them.

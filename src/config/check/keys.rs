@@ -151,8 +151,11 @@ pub static STREAM: Section = Section {
         key(
             "format",
             Default("json"),
-            "how payloads are written: `json`, `raw` (one value), `cbor`, `senml-json`, `senml-cbor`, `influx`, `csv`",
+            "how payloads are written: `json`, `raw` (one value), `cbor`, `senml-json`, `senml-cbor`, `influx`, `csv`, \
+             `teltonika`, `ruuvi`, `sparkplug-b`",
         ),
+        key("raw", Optional, "`format = \"raw\"`: how one value is read; see `streams.raw`"),
+        key("csv", Optional, "`format = \"csv\"`: columns and separator; see `streams.csv`"),
         key(
             "explode",
             Optional,

@@ -52,6 +52,8 @@ pub(super) struct Mapper {
     /// Per place of the trie, the last record that had something there.
     visited: Vec<u64>,
     number: u64,
+    /// The payload may have no records.
+    may_be_empty: bool,
     batch: DecodedBatch,
 }
 
@@ -117,6 +119,7 @@ impl Mapper {
             frames: Vec::new(),
             path: String::new(),
             number: 0,
+            may_be_empty: false,
             batch: DecodedBatch::default(),
         }
     }
@@ -130,12 +133,13 @@ impl Mapper {
         self.batch.clear();
         self.depth = 0;
         self.frames.clear();
+        self.may_be_empty = false;
         let mut walk = Walk { mapper: self, fields };
         let outcome = tell(&mut walk);
         match outcome {
             Ok(()) => {
                 self.close_all();
-                if self.batch.records().is_empty() {
+                if self.batch.records().is_empty() && !self.may_be_empty {
                     self.batch.reject(RejectReason::NoValues);
                 }
             }
@@ -336,6 +340,10 @@ impl Visit for Walk<'_> {
         if let Some(record) = self.mapper.open[..self.mapper.depth].last_mut() {
             record.times[0] = reading;
         }
+    }
+
+    fn nothing(&mut self) {
+        self.mapper.may_be_empty = true;
     }
 
     fn reject_record(&mut self, reason: RejectReason) {

@@ -80,6 +80,9 @@ pub trait Visit {
     /// record at all is usable returns the reason instead, so that the payload counts once.
     fn reject_record(&mut self, reason: RejectReason);
 
+    /// Where no record is told, that is right: the payload is about something else.
+    fn nothing(&mut self) {}
+
     /// A member that is no tree.
     fn member(&mut self, key: &str, value: Scalar<'_>) {
         if self.enter(key) {

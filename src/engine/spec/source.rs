@@ -23,6 +23,8 @@ pub enum FormatSpec {
     Teltonika,
     /// Messages of a Ruuvi Gateway.
     Ruuvi,
+    /// Sparkplug B 3.0, with what births say kept for the data that follow.
+    SparkplugB,
 }
 
 /// How a payload of one value is read.
