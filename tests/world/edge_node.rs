@@ -67,6 +67,12 @@ impl EdgeNode {
         EdgeNode { name, bd_seq: 1, next_seq: 0 }
     }
 
+    /// On its connection of that number.
+    pub(crate) fn on_connection(mut self, bd_seq: u64) -> EdgeNode {
+        self.bd_seq = bd_seq;
+        self
+    }
+
     /// Where it listens.
     pub(crate) fn command_topic(&self) -> String {
         format!("spBv1.0/G/NCMD/{}", self.name)

@@ -52,7 +52,7 @@ pub(super) struct Mapper {
     /// Per place of the trie, the last record that had something there.
     visited: Vec<u64>,
     number: u64,
-    /// The payload may have no records.
+    /// The payload is about something else: records without values are none.
     may_be_empty: bool,
     batch: DecodedBatch,
 }
@@ -194,6 +194,8 @@ impl Mapper {
                 record.texts.all(),
                 record.slots.left_out(),
             ),
+            // Of what is about something else, nothing has to be of interest.
+            Some(RejectReason::NoValues) if self.may_be_empty => {}
             Some(reason) => self.batch.reject(reason),
         }
     }

@@ -80,7 +80,8 @@ pub trait Visit {
     /// record at all is usable returns the reason instead, so that the payload counts once.
     fn reject_record(&mut self, reason: RejectReason);
 
-    /// Where no record is told, that is right: the payload is about something else.
+    /// The payload is about something else: that no record is told, or that one has no value
+    /// of interest, is no mistake. Called before the records.
     fn nothing(&mut self) {}
 
     /// A member that is no tree.
