@@ -116,8 +116,7 @@ fn what_is_no_reading_is_no_mistake() {
     assert_eq!(after.rejected_by, [("not_in_format", 1)].into(), "no topic of Sparkplug");
     assert_eq!(after.availability, before.availability);
 
-    let mut world =
-        World::new(&readings().replace("/+/{device...}", "/{device...}"), Restart::Never);
+    let mut world = World::new(&readings().replace("/+/{device...}", "/{device...}"), Restart::Never);
     take(&mut world, 10, &Sent { topic: "spBv1.0/STATE/host".to_owned(), payload: b"{\"online\":true}".to_vec() });
     let ledger = world.status(10).ledger;
     assert_eq!((ledger.received, ledger.ignored, ledger.rejected), (1, 1, 0));
@@ -143,26 +142,29 @@ fn the_death_of_an_edge_node_turns_all_that_is_behind_it_idle_at_once() {
 
 #[test]
 fn all_of_an_edge_node_leave_a_common_watermark_together_and_come_back_with_their_births() {
-    silent_alike(&windows("scope = \"stream\"\nidle_timeout = \"1h\"\non_idle = \"hold\"\nresume = \"hold\""), |world| {
-        let mut edge = born(world);
-        let mut other = EdgeNode::new("f");
-        let birth = other.birth(ms(0), &[named("temp", 1).value(1.0)]);
-        take(world, 1, &birth);
-        let data = other.data(ms(25_000), &[alias(1).value(2.0)]);
-        assert_eq!(take(world, 2, &data), Vec::<Value>::new(), "the others are behind");
-        let rows = take(world, 3, &edge.death());
-        assert_eq!(rows.len(), 3, "{rows:?}");
-        assert!(rows.iter().all(|row| row["pane"] == "on_time"));
+    silent_alike(
+        &windows("scope = \"stream\"\nidle_timeout = \"1h\"\non_idle = \"hold\"\nresume = \"hold\""),
+        |world| {
+            let mut edge = born(world);
+            let mut other = EdgeNode::new("f");
+            let birth = other.birth(ms(0), &[named("temp", 1).value(1.0)]);
+            take(world, 1, &birth);
+            let data = other.data(ms(25_000), &[alias(1).value(2.0)]);
+            assert_eq!(take(world, 2, &data), Vec::<Value>::new(), "the others are behind");
+            let rows = take(world, 3, &edge.death());
+            assert_eq!(rows.len(), 3, "{rows:?}");
+            assert!(rows.iter().all(|row| row["pane"] == "on_time"));
 
-        // Birth without a reading that counts: it is there all the same.
-        edge.bd_seq += 1;
-        let birth = edge.birth(ms(26_000), &[]);
-        take(world, 4, &birth);
-        assert_eq!(world.status(4).ledger.rejected, 0);
-        let data = other.data(ms(50_000), &[alias(1).value(2.0)]);
-        assert_eq!(take(world, 5, &data), Vec::<Value>::new(), "one is waited for");
-        take(world, 6, &edge.death())
-    });
+            // Birth without a reading that counts: it is there all the same.
+            edge.bd_seq += 1;
+            let birth = edge.birth(ms(26_000), &[]);
+            take(world, 4, &birth);
+            assert_eq!(world.status(4).ledger.rejected, 0);
+            let data = other.data(ms(50_000), &[alias(1).value(2.0)]);
+            assert_eq!(take(world, 5, &data), Vec::<Value>::new(), "one is waited for");
+            take(world, 6, &edge.death())
+        },
+    );
 }
 
 #[test]

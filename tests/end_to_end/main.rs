@@ -14,6 +14,8 @@ mod agent;
 mod broker;
 mod chaos;
 mod cloud;
+#[path = "../world/edge_node.rs"]
+mod edge_node;
 mod exact;
 mod garbage;
 mod kill;
@@ -23,4 +25,5 @@ mod outbox;
 mod proxy;
 mod receive;
 mod scene;
+mod sparkplug;
 mod tap;

@@ -130,3 +130,108 @@ fn aftermath(group: &str, edge: &str, heard: &Heard) -> Option<Aftermath> {
     let rebirth = heard.rebirth.map(|_| rebirth_topic(group, edge));
     Some(Aftermath { presence: presence.collect(), rebirth, left_out, historical, not_kept })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::encoder::{Sent, payload};
+    use super::*;
+    use crate::engine::decode::visit::spy::told;
+    use crate::model::limits::SPARKPLUG_BYTES_MAX;
+
+    fn format() -> SparkplugB {
+        SparkplugB::new(SPARKPLUG_BYTES_MAX)
+    }
+
+    fn tell(format: &mut SparkplugB, topic: &str, payload: &[u8]) -> (String, Option<Aftermath>) {
+        let told = told(|visit| format.tell(Telling { topic, payload, field: "value" }, visit));
+        (told, format.take_aftermath())
+    }
+
+    fn birth() -> Vec<u8> {
+        payload(Some(0), Some(1), &[Sent::named("t").alias(1).kind(9).float(1.0)])
+    }
+
+    fn data(seq: u64) -> Vec<u8> {
+        payload(Some(seq), Some(2), &[Sent::alias_only(1).float(2.0)])
+    }
+
+    fn saved(format: &SparkplugB, extent: Extent) -> Vec<u8> {
+        let mut out = Vec::new();
+        format.save(extent, &mut out);
+        out
+    }
+
+    #[test]
+    fn who_is_there_is_told_as_the_topics_of_their_data() {
+        let mut format = format();
+        let (_, aftermath) = tell(&mut format, "spBv1.0/G/NBIRTH/e", &birth());
+        let online = |topic: &str| Presence { topic: topic.to_owned(), online: true };
+        assert_eq!(aftermath.unwrap().presence, [online("spBv1.0/G/NDATA/e")]);
+        let device = payload(Some(1), Some(1), &[]);
+        let (told, aftermath) = tell(&mut format, "spBv1.0/G/DBIRTH/e/d", &device);
+        assert_eq!((told.as_str(), aftermath.unwrap().presence), ("", vec![online("spBv1.0/G/DDATA/e/d")]));
+        assert_eq!(tell(&mut format, "spBv1.0/G/NDATA/e", &data(2)), ("record @2ms t=2.0".to_owned(), None));
+        let aftermath = tell(&mut format, "spBv1.0/G/NDATA/e", &data(9)).1.unwrap();
+        assert_eq!(aftermath.rebirth.as_deref(), Some("spBv1.0/G/NCMD/e"));
+        let aftermath = tell(&mut format, "spBv1.0/G/NDEATH/e", &payload(None, Some(9), &[])).1.unwrap();
+        let offline = |topic: &str| Presence { topic: topic.to_owned(), online: false };
+        assert_eq!(aftermath.presence, [offline("spBv1.0/G/NDATA/e"), offline("spBv1.0/G/DDATA/e/d")]);
+    }
+
+    #[test]
+    fn a_topic_that_is_none_of_sparkplugs_is_not_in_the_format() {
+        assert_eq!(tell(&mut format(), "devices/a", &birth()), ("rejected: not_in_format".to_owned(), None));
+        assert_eq!(tell(&mut format(), "spBv1.0/STATE/host", b"{}"), (String::new(), None));
+    }
+
+    #[test]
+    fn pages_bring_a_restored_format_to_where_it_was() {
+        let mut format = format();
+        let mut restored = self::format();
+        let mut commit = |format: &mut SparkplugB| {
+            let page = saved(format, Extent::Changes);
+            format.mark_committed();
+            restored.load(Extent::Changes, &page);
+            assert_eq!(restored.session, format.session);
+            page.len()
+        };
+        tell(&mut format, "spBv1.0/G/NBIRTH/e", &birth());
+        let with_birth = commit(&mut format);
+        tell(&mut format, "spBv1.0/G/NDATA/e", &data(1));
+        assert!(commit(&mut format) <= 5 && with_birth > 15, "data write no names");
+        tell(&mut format, "spBv1.0/G/NDEATH/e", &payload(None, Some(9), &[]));
+        commit(&mut format);
+        for round in 0..2 * CHANGED_MAX {
+            // More changes than are noted by name, of no more edge nodes than there may be.
+            let edge = format!("spBv1.0/{round}/NBIRTH/e");
+            tell(&mut format, &edge, &birth());
+            if round % 4 > 0 {
+                tell(&mut format, &edge.replace("NBIRTH", "NDEATH"), &payload(None, Some(9), &[]));
+            }
+        }
+        assert!(format.all_changed);
+        commit(&mut format);
+        tell(&mut format, "spBv1.0/0/NDATA/e", &data(1));
+        assert!(commit(&mut format) < 1_000, "and then by name again");
+        let mut whole = self::format();
+        whole.load(Extent::Whole, &saved(&format, Extent::Whole));
+        assert_eq!(whole.session, format.session);
+    }
+
+    #[test]
+    fn what_another_format_or_a_larger_room_has_left_is_forgotten() {
+        let mut format = format();
+        tell(&mut format, "spBv1.0/G/NBIRTH/e", &birth());
+        let whole = saved(&format, Extent::Whole);
+        let mut small = SparkplugB::new(100);
+        small.load(Extent::Whole, &whole);
+        assert_eq!(small.session, Session::new(100));
+        for (extent, bytes) in [(Extent::Changes, &b""[..]), (Extent::Whole, b""), (Extent::Changes, b"\x07")] {
+            let mut restored = self::format();
+            restored.load(Extent::Whole, &whole);
+            assert_eq!(restored.session, format.session);
+            restored.load(extent, bytes);
+            assert_eq!(restored.session, Session::default());
+        }
+    }
+}
