@@ -202,6 +202,7 @@ impl<E: Engine> EngineThread<E> {
             self.engine.handle(now, Event::InputLive(live));
         }
         self.engine.advance(now, &mut |effect| self.routes.perform(effect));
+        self.devices.dropped = self.routes.commands_dropped();
         if let Some(local) = &mut self.local {
             local.dropped = self.routes.local_dropped();
         }
@@ -231,8 +232,8 @@ impl<E: Engine> EngineThread<E> {
     fn handle(&mut self, now: Now, input: Input) -> usize {
         match input {
             Input::Messages(burst) => return self.handle_burst(now, burst),
-            Input::DevicesUp { connection, resumed, acks, notice } => {
-                self.routes.set_devices(connection, acks);
+            Input::DevicesUp { connection, resumed, acks, commands, notice } => {
+                self.routes.set_devices(connection, acks, commands);
                 self.devices.handle_up(now.proc, notice);
                 self.engine.handle(now, Event::SessionStarted { resumed });
             }

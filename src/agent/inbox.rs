@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::engine::outbox::{LaneKind, Overview, Piece};
 use crate::engine::samples::Verdict;
-use crate::engine::step::{Batch, BatchId, LocalRecord, Refusal, UplinkTerms};
+use crate::engine::step::{Batch, BatchId, Command, LocalRecord, Refusal, UplinkTerms};
 use crate::model::limits::{INBOX_BYTES_MAX, INBOX_LEN};
 use crate::model::time::Span;
 
@@ -58,6 +58,8 @@ pub enum Input {
         /// Packet ids to acknowledge. Room for every packet id there is, so it
         /// is never full while the broker keeps to the protocol.
         acks: Sender<u16>,
+        /// Takes what is to be published on this connection, best effort.
+        commands: Sender<Command>,
         /// What is wrong although there is a connection; empty: nothing.
         notice: String,
     },

@@ -10,7 +10,7 @@
 use flume::{Sender, TrySendError};
 use tracing::warn;
 
-use crate::engine::step::{Batch, DeliveryTag, Effect, LocalRecord};
+use crate::engine::step::{Batch, Command, DeliveryTag, Effect, LocalRecord};
 
 use super::inbox::Outbound;
 use super::replays::Replays;
@@ -18,19 +18,27 @@ use super::replays::Replays;
 /// The present connections.
 #[derive(Default)]
 pub struct Routes {
-    devices: Option<(u32, Sender<u16>)>,
+    devices: Option<Devices>,
     uplink: Option<Sender<Outbound>>,
     local: Option<Sender<LocalRecord>>,
     /// Replays that are not durable yet.
     pub(super) replays: Replays,
     acks: u64,
     local_dropped: u64,
+    commands_dropped: u64,
+}
+
+/// The connection to the device broker.
+struct Devices {
+    connection: u32,
+    acks: Sender<u16>,
+    commands: Sender<Command>,
 }
 
 impl Routes {
     /// A connection to the device broker and its way back.
-    pub fn set_devices(&mut self, connection: u32, acks: Sender<u16>) {
-        self.devices = Some((connection, acks));
+    pub fn set_devices(&mut self, connection: u32, acks: Sender<u16>, commands: Sender<Command>) {
+        self.devices = Some(Devices { connection, acks, commands });
     }
 
     /// The device broker is gone, or nothing more will be acknowledged.
@@ -63,6 +71,11 @@ impl Routes {
         self.local_dropped
     }
 
+    /// Commands for the device broker that found no connection or no room.
+    pub fn commands_dropped(&self) -> u64 {
+        self.commands_dropped
+    }
+
     /// Does what the engine allows.
     pub fn perform(&mut self, effect: Effect) {
         match effect {
@@ -70,6 +83,7 @@ impl Routes {
             Effect::Publish(batch) => self.publish(batch),
             Effect::PublishLocal(record) => self.publish_local(record),
             Effect::Replayed(replayed) => self.replays.handle_replayed(replayed),
+            Effect::Command(command) => self.send_command(command),
         }
     }
 
@@ -92,7 +106,7 @@ impl Routes {
     }
 
     fn acknowledge(&mut self, tag: DeliveryTag) {
-        let Some((connection, acks)) = &self.devices else { return };
+        let Some(Devices { connection, acks, .. }) = &self.devices else { return };
         if *connection != tag.connection {
             return;
         }
@@ -100,6 +114,13 @@ impl Routes {
         if let Err(TrySendError::Full(packet)) = acks.try_send(tag.packet) {
             warn!(connection, packet, "more acknowledgements than packet ids: giving the connection up");
             self.devices = None;
+        }
+    }
+
+    /// Full: whoever asked for it asks again.
+    fn send_command(&mut self, command: Command) {
+        if self.devices.as_ref().is_none_or(|devices| devices.commands.try_send(command).is_err()) {
+            self.commands_dropped += 1;
         }
     }
 
@@ -138,7 +159,7 @@ mod tests {
         let mut routes = Routes::default();
         routes.perform(ack(1, 7));
         let (acks, received) = flume::bounded(8);
-        routes.set_devices(2, acks);
+        routes.set_devices(2, acks, flume::bounded(1).0);
         routes.perform(ack(1, 7));
         routes.perform(ack(2, 8));
         assert_eq!(received.drain().collect::<Vec<_>>(), [8]);
@@ -158,10 +179,25 @@ mod tests {
         assert!(received.is_disconnected());
 
         let (acks, received) = flume::bounded(1);
-        routes.set_devices(1, acks);
+        routes.set_devices(1, acks, flume::bounded(1).0);
         routes.perform(ack(1, 1));
         routes.perform(ack(1, 2));
         assert_eq!(received.recv(), Ok(1));
         assert!(received.is_disconnected());
+    }
+
+    #[test]
+    fn a_command_without_a_connection_or_room_is_dropped_and_counted() {
+        let command = |topic: &str| Effect::Command(Command { topic: topic.to_owned(), payload: Vec::new() });
+        let mut routes = Routes::default();
+        routes.perform(command("early"));
+        let ((acks, _acks), (commands, received)) = (flume::bounded(1), flume::bounded(1));
+        routes.set_devices(1, acks, commands);
+        routes.perform(command("sent"));
+        routes.perform(command("too many"));
+        assert_eq!(received.drain().map(|command| command.topic).collect::<Vec<_>>(), ["sent"]);
+        assert_eq!(routes.commands_dropped(), 2);
+        routes.perform(ack(1, 1));
+        assert_eq!(routes.take_acks(), 1, "the connection goes on");
     }
 }

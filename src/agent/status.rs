@@ -7,8 +7,8 @@
 //! at_ms, clock            wall clock in ms and its quality
 //! uptime_ms               of this process
 //! health                  {state: "ok" | "degraded", reasons: [..]}
-//! devices, uplink         {connected, since_ms, connections, subscribed, refused, reason}
-//! local                   as these, and `dropped`: results on the device broker, where wanted
+//! devices, uplink         {connected, since_ms, connections, subscribed, refused, dropped, reason}
+//! local                   as these: results on the device broker, where wanted
 //! wear                    what the flash was given: bytes, per reading, per day, budget
 //! samples                 of rejected messages, on disk: kept, bytes, dropped, failed
 //! engine                  the engine's own report: ledger, lag, outbox, epoch ...
@@ -46,7 +46,8 @@ pub struct ConnectionFacts {
     /// Topic filters that the broker refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// Results that found no connection or no room: only of `local`, and only when there are.
+    /// Results (`local`) and commands (`devices`) that found no connection or no room; absent
+    /// when there are none.
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped: u64,
     /// Why there is no connection, or what is wrong although there is one.

@@ -4,6 +4,7 @@
 use crate::model::time::Now;
 
 use super::Engine;
+use super::decode::Decoder;
 use super::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
 use super::step::{Effect, Step};
 use super::stream::Stream;
@@ -26,6 +27,7 @@ impl Engine {
             && self.redelivery.is_committed()
             && self.streams.iter().all(Stream::is_committed)
             && self.joins.is_committed()
+            && self.commands.is_committed()
     }
 
     /// What has to be made durable, and what may be done then. Changes nothing:
@@ -38,7 +40,8 @@ impl Engine {
         }
         let acks = self.acks.iter().copied().map(Effect::Ack);
         let replays = self.replays.iter().cloned().map(Effect::Replayed);
-        Step { writes, effects: acks.chain(replays).collect() }
+        let commands = self.commands.waiting().cloned().map(Effect::Command);
+        Step { writes, effects: acks.chain(replays).chain(commands).collect() }
     }
 
     fn write_page(&self, now: Now, out: &mut Vec<u8>) {
@@ -49,12 +52,14 @@ impl Engine {
         put_time(out, self.partial_before);
         self.redelivery.write_changes(out);
         self.outbox.write_changes(out);
-        for stream in &self.streams {
+        for (stream, decoder) in self.streams.iter().zip(&self.decoders) {
+            // What a decoder remembers changes with a message only, and the books with it.
             if stream.is_committed() {
                 out.push(0);
             } else {
                 out.push(1);
                 write_section(out, stream, Extent::Changes, clocks, &mut |_| ());
+                decoder.write(out, Extent::Changes);
             }
         }
         self.joins.write_changes(out, self.idle_clock.read(now.proc));
@@ -83,9 +88,10 @@ impl Engine {
         self.redelivery.write_all(&mut out);
         self.outbox.write_all(&mut out, &mut hand_over);
         put_u64(&mut out, self.streams.len() as u64);
-        for stream in &self.streams {
+        for (stream, decoder) in self.streams.iter().zip(&self.decoders) {
             write_definition(&mut out, stream);
             write_section(&mut out, stream, Extent::Whole, clocks, &mut hand_over);
+            decoder.write(&mut out, Extent::Whole);
         }
         self.joins.write_all(&mut out, self.idle_clock.read(now.proc));
         if self.streams.iter().any(|stream| !stream.fences.is_empty()) {
@@ -111,6 +117,8 @@ impl Engine {
         for stream in &mut self.streams {
             stream.mark_committed();
         }
+        self.decoders.iter_mut().for_each(Decoder::mark_committed);
+        self.commands.mark_committed();
         self.joins.mark_committed();
     }
 }

@@ -107,6 +107,7 @@ impl Engine {
             self.take_record(now, &sender, place, message.retain, &mut computed);
         }
         self.values = computed;
+        self.take_aftermath(now, index);
     }
 
     /// Reads a payload of at most `PAYLOAD_BYTES_MAX`; the records are in the decoder then.

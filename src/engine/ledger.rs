@@ -21,7 +21,8 @@ pub struct StreamLedger {
     pub duplicate: u64,
     /// Later than the clock allows; whole in lane `late`.
     pub future: u64,
-    /// Retained messages that are state, not events.
+    /// Messages that hold no readings by design: retained ones that are state, not events,
+    /// and commands that others sent.
     pub ignored: u64,
     /// Passed over by the stream's `filter`.
     pub filtered: u64,
@@ -34,7 +35,8 @@ pub struct StreamLedger {
     pub redelivered: u64,
     /// Outside the balance: records that came at `QoS` 0, without any promise.
     pub unprotected: u64,
-    /// Outside the balance: fields that accepted records had to leave behind.
+    /// Outside the balance: fields that accepted records had to leave behind, and values that
+    /// could not be named.
     pub fields_left_out: u64,
     /// Outside the balance: sequence numbers that never came, as far as `dedup` can tell.
     pub sequence_gaps: u64,
@@ -42,6 +44,12 @@ pub struct StreamLedger {
     pub sequence_restarts: u64,
     /// Outside the balance: accepted records that should have had a sequence number.
     pub sequence_missing: u64,
+    /// Outside the balance: values that a device had held back while it could not send.
+    pub historical: u64,
+    /// Outside the balance: what was born, to Sparkplug, beyond a bound.
+    pub births_not_kept: u64,
+    /// Outside the balance: how often a Sparkplug edge node was asked for its births.
+    pub rebirths_requested: u64,
     /// Outside the balance: how often a device fell idle.
     pub idled: u64,
     /// Outside the balance: devices whose state was freed after `state_ttl`.
@@ -149,6 +157,9 @@ impl StreamLedger {
             self.tombstones_evicted,
             self.filtered,
             self.availability,
+            self.historical,
+            self.births_not_kept,
+            self.rebirths_requested,
         ] {
             put_u64(out, count);
         }
@@ -178,6 +189,9 @@ impl StreamLedger {
         ledger.tombstones_evicted = reader.u64()?;
         ledger.filtered = reader.u64()?;
         ledger.availability = reader.u64()?;
+        ledger.historical = reader.u64()?;
+        ledger.births_not_kept = reader.u64()?;
+        ledger.rebirths_requested = reader.u64()?;
         Ok(ledger)
     }
 }

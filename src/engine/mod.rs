@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `calculations` `expression` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
+//! | what comes in and goes out | `step` · `intake` `availability` · `decode` `aftermath` `commands` · `calculations` `expression` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -22,12 +22,14 @@
 mod add;
 mod additions;
 mod advance;
+mod aftermath;
 pub mod aggregate;
 mod availability;
 mod backfill;
 mod calculations;
 pub mod chain;
 mod checkpoint;
+mod commands;
 pub mod commit_policy;
 mod deadlines;
 pub mod decode;
@@ -80,6 +82,7 @@ use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Now};
 
+use self::commands::Commands;
 use self::decode::Decoder;
 use self::emit::Emit;
 use self::join::{Joins, Taps};
@@ -121,6 +124,7 @@ pub struct Engine {
     /// Replays whose consequences are not durable yet.
     replays: Vec<Replayed>,
     samples: Samples,
+    commands: Commands,
     unmatched: u64,
     /// Availability of devices that no stream knows.
     unknown_devices: u64,
@@ -161,7 +165,7 @@ impl Engine {
             joins: Joins::new(&spec.joins, &streams).expect("config has looked for the streams and windows of joins"),
             taps: Taps::default(),
             streams,
-            decoders: spec.streams.iter().map(Decoder::new).collect(),
+            decoders: spec.streams.iter().map(|stream| Decoder::of(stream, &spec)).collect(),
             outbox: Outbox::new(spec.outbox, spec.uplink),
             redelivery: Redelivery::default(),
             idle_clock: IdleClock::default(),
@@ -177,6 +181,7 @@ impl Engine {
             acks: Vec::new(),
             replays: Vec::new(),
             samples: Samples::default(),
+            commands: Commands::default(),
             unmatched: 0,
             unknown_devices: 0,
             canary: None,

@@ -10,6 +10,7 @@ use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
 use super::calculations::Calculations;
+use super::decode::Decoder;
 use super::emit::{Emit, emit_pane};
 use super::fence::Fences;
 use super::fields::FieldTable;
@@ -45,6 +46,10 @@ impl Engine {
             let mut stream = Stream::new(spec_of(definition, spec).ok_or(Damaged)?);
             stream.fields = FieldTable::default();
             snapshot::read_section(&mut reader, &mut stream, Clocks::default(), Extent::Whole)?;
+            // Of today's format: it forgets what another one has kept.
+            let mut decoder = Decoder::of(&stream.spec, spec);
+            decoder.read(&mut reader, Extent::Whole)?;
+            engine.decoders.push(decoder);
             engine.streams.push(stream);
         }
         engine.joins = Joins::read_all(&mut reader, &engine.streams)?;
@@ -68,9 +73,10 @@ impl Engine {
         self.partial_before = reader.time()?;
         self.redelivery.read(&mut reader)?;
         self.outbox.apply_changes(&mut reader)?;
-        for stream in &mut self.streams {
+        for (stream, decoder) in self.streams.iter_mut().zip(&mut self.decoders) {
             if reader.u8()? == 1 {
                 snapshot::read_section(&mut reader, stream, written, Extent::Changes)?;
+                decoder.read(&mut reader, Extent::Changes)?;
             }
         }
         self.joins.apply_changes(&mut reader, written.live)?;
@@ -83,7 +89,9 @@ impl Engine {
         let stored = core::mem::take(&mut self.streams);
         let mut changed = stored.len() != spec.streams.len();
         let mut streams: Vec<Option<Stream>> = spec.streams.iter().map(|_| None).collect();
-        for (place, mut old) in stored.into_iter().enumerate() {
+        let mut decoders: Vec<_> = spec.streams.iter().map(|stream| Decoder::of(stream, &spec)).collect();
+        let remembering = core::mem::take(&mut self.decoders);
+        for (place, (mut old, decoder)) in stored.into_iter().zip(remembering).enumerate() {
             let target = spec.streams.iter().position(|stream| stream.name == old.spec.name);
             changed |= target != Some(place);
             let wanted = target.map(|target| &spec.streams[target]);
@@ -110,6 +118,7 @@ impl Engine {
                 // Pages refer to fields by number, under the snapshot's names.
                 changed |= stream.fields.names() != names;
                 streams[target] = Some(stream);
+                decoders[target] = decoder;
             }
         }
         changed |= streams.iter().any(Option::is_none);
@@ -118,7 +127,7 @@ impl Engine {
             .zip(&spec.streams)
             .map(|(stream, wanted)| stream.unwrap_or_else(|| Stream::new(wanted.clone())))
             .collect();
-        self.decoders = spec.streams.iter().map(super::decode::Decoder::new).collect();
+        self.decoders = decoders;
         self.follows_clock = spec.follows_clock();
         self.spec = spec;
         self.outbox.set_now(now);

@@ -101,6 +101,12 @@ pub struct LedgerStatus {
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub sequence_missing: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
+    pub historical: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub births_not_kept: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
+    pub rebirths_requested: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
     pub idled: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub expired: u64,
@@ -354,6 +360,9 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         sequence_gaps: ledger.sequence_gaps,
         sequence_restarts: ledger.sequence_restarts,
         sequence_missing: ledger.sequence_missing,
+        historical: ledger.historical,
+        births_not_kept: ledger.births_not_kept,
+        rebirths_requested: ledger.rebirths_requested,
         idled: ledger.idled,
         expired: ledger.expired,
         tombstones_evicted: ledger.tombstones_evicted,

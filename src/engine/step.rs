@@ -154,6 +154,16 @@ pub struct LocalRecord {
     pub payload: Vec<u8>,
 }
 
+/// Something for a device, or for what connects it, on the devices' own broker. Best effort,
+/// at `QoS` 0 and not retained: what needs it asks again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Full topic.
+    pub topic: String,
+    /// As the device reads it.
+    pub payload: Vec<u8>,
+}
+
 /// An action of the shell, allowed because its cause is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
@@ -165,6 +175,9 @@ pub enum Effect {
     PublishLocal(LocalRecord),
     /// Tell what became of a replay.
     Replayed(Replayed),
+    /// Publish to the devices' broker, on the connection that messages come by, if it can be
+    /// done at once.
+    Command(Command),
 }
 
 /// What one commit covers.

@@ -21,9 +21,15 @@ pub const SPARKPLUG_METRICS_MAX: usize = 4_096;
 /// Bytes of the name of a group, edge node, device or metric that is kept. Metric names are
 /// paths, and longer than the names of fields.
 pub const SPARKPLUG_NAME_BYTES: usize = 128;
-/// What one Sparkplug session may take, in memory and stored, by its own estimate: 20,000
-/// metrics with names of 30 bytes. Full: further births are not kept.
-pub const SPARKPLUG_BYTES_MAX: usize = 2 * 1_024 * 1_024;
+/// What all Sparkplug sessions together may take, in memory and stored, by their own estimate:
+/// 40,000 metrics with names of 30 bytes. Each stream of that format has an equal share. Full:
+/// further births are not kept.
+pub const SPARKPLUG_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+/// Edge nodes for which it is remembered when they were asked for their births, and requests
+/// that wait for a commit. Full: no other is asked until one may be asked again.
+pub const REBIRTHS_LEN: usize = 1_024;
+/// One edge node is asked for its births this often at most: the answer is all of them.
+pub const REBIRTH_PAUSE: Span = Span::from_secs(30);
 /// Fields of one stream. Further ones in a payload are counted and left out.
 pub const FIELDS_MAX: usize = 64;
 /// Texts of a payload that the templates of one stream take: device, labels, group.
@@ -183,6 +189,8 @@ pub const UPLINK_WINDOW: usize = 32;
 /// Results on their way to the devices' own broker. Best effort: full, or without a
 /// connection, they are dropped and counted.
 pub const LOCAL_LEN: usize = 256;
+/// Commands on their way to the devices' broker. Best effort, as results there.
+pub const COMMANDS_LEN: usize = 256;
 /// Records in one uplink batch.
 pub const BATCH_RECORDS_MAX: usize = 256;
 /// Stored bytes at which an uplink batch is closed.
@@ -235,7 +243,8 @@ pub const STATE_COST_MAX: usize = OPEN_COST_MAX
     + REDELIVERY_LEN * 8
     + BOOKS_COST_MAX
     + JOINS_BYTES_MAX
-    + DEDUP_BYTES_MAX;
+    + DEDUP_BYTES_MAX
+    + SPARKPLUG_BYTES_MAX;
 /// The outbox in a snapshot: each row behind its length, each block with its place.
 const OUTBOX_COST_MAX: usize = OUTBOX_MEMORY_MAX / 8 * 9 + OUTBOX_BLOCKS_MAX * 40 + DEAD_LETTERS_BYTES_MAX * 2;
 /// Books, definitions and field names of all streams.

@@ -14,6 +14,8 @@ mod agent;
 mod broker;
 mod chaos;
 mod cloud;
+#[path = "../world/edge_node.rs"]
+mod edge_node;
 mod exact;
 mod garbage;
 mod kill;
@@ -24,4 +26,5 @@ mod proxy;
 mod quarantine;
 mod receive;
 mod scene;
+mod sparkplug;
 mod tap;

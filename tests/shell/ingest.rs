@@ -2,10 +2,11 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use tidegate::model::limits::INBOX_LEN;
+use tidegate::engine::step::Command;
+use tidegate::model::limits::{COMMANDS_LEN, INBOX_LEN};
 
 use crate::broker::Broker;
-use crate::peer::Peer;
+use crate::peer::{Peer, Received};
 use crate::task::{Task, broker_spec, wait_until};
 
 const PERSISTENT: [&str; 2] = ["persistence true", "persistence_location {dir}/"];
@@ -70,6 +71,28 @@ fn a_payload_far_above_the_engines_limit_arrives_whole() {
     }
     device.publish("d/1", b"behind it");
     assert_eq!(payloads(&task, 1), [("behind it".to_owned(), false)]);
+}
+
+#[test]
+fn commands_go_out_by_the_same_connection_unretained_and_without_them_it_goes_on() {
+    let broker = Broker::start(&[]);
+    let mut edge = Peer::connect(broker.port, "edge");
+    edge.subscribe("spBv1.0/+/NCMD/e");
+    let task = Task::ingest(broker_spec(broker.port, "gw"), &["d/+"]);
+    task.subscribed(false);
+    let commands = task.commands();
+    for number in 0..COMMANDS_LEN {
+        let payload = number.to_string().into_bytes();
+        commands.try_send(Command { topic: "spBv1.0/G/NCMD/e".into(), payload }).expect("room for a whole queue");
+    }
+    for number in 0..COMMANDS_LEN {
+        let payload = number.to_string().into_bytes();
+        assert_eq!(edge.receive(), Received { topic: "spBv1.0/G/NCMD/e".into(), payload, retain: false });
+    }
+    drop(commands);
+    let mut device = Peer::connect(broker.port, "device");
+    device.publish("d/1", b"on");
+    assert_eq!(payloads(&task, 1), [("on".to_owned(), false)], "the connection is still that one");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tidegate::agent::mqtt::ingest::{self, IngestSpec};
 use tidegate::agent::mqtt::local::{self, LocalTask};
 use tidegate::agent::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
 use tidegate::config::boot::{BrokerSpec, LocalSpec, Protocol};
-use tidegate::engine::step::{BatchId, LocalRecord, Refusal, UplinkTerms};
+use tidegate::engine::step::{BatchId, Command, LocalRecord, Refusal, UplinkTerms};
 use tidegate::model::time::Span;
 use tokio::sync::watch;
 
@@ -28,6 +28,7 @@ pub(crate) struct Task {
     pub(crate) inbox: Inbox,
     /// Dropping the last sender of acknowledgements ends a connection, so one is kept.
     acks: RefCell<Option<Sender<u16>>>,
+    commands: RefCell<Option<Sender<Command>>>,
     stop: Option<watch::Sender<bool>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -84,7 +85,7 @@ impl Task {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(task(sender, stopping));
         });
-        Task { inbox, acks: RefCell::new(None), stop: Some(stop), thread: Some(thread) }
+        Task { inbox, acks: RefCell::new(None), commands: RefCell::new(None), stop: Some(stop), thread: Some(thread) }
     }
 
     pub(crate) fn next(&self) -> Input {
@@ -112,15 +113,21 @@ impl Task {
     pub(crate) fn devices_up(&self, resumed_wanted: bool) -> (u32, Sender<u16>) {
         loop {
             match self.next() {
-                Input::DevicesUp { connection, resumed, acks, .. } => {
+                Input::DevicesUp { connection, resumed, acks, commands, .. } => {
                     assert_eq!(resumed, resumed_wanted, "session present");
                     self.acks.replace(Some(acks.clone()));
+                    self.commands.replace(Some(commands));
                     return (connection, acks);
                 }
                 Input::DevicesDown { .. } => {}
                 other => panic!("DevicesUp expected, got {}", name(&other)),
             }
         }
+    }
+
+    /// What takes commands for the devices, once; without it there will be no more of them.
+    pub(crate) fn commands(&self) -> Sender<Command> {
+        self.commands.take().expect("connected")
     }
 
     /// Connected and subscribed.

@@ -65,6 +65,7 @@ pub(crate) struct World {
 pub(crate) fn pipeline(more: &str) -> PipelineSpec {
     let fields = if more.contains("fields =") { "" } else { "fields = { v = \"/v\" }" };
     let topic = if more.contains("topic =") { "" } else { "topic = \"d/{device}\"" };
+    let time = if more.contains("time = {") { "" } else { "time = { field = \"/ts\", unit = \"ms\" }" };
     let disorder = if more.contains("watermark =") { "" } else { "disorder = \"2s\"" };
     let text = format!(
         r#"
@@ -74,7 +75,7 @@ id = "gw"
 name = "s"
 {topic}
 {fields}
-time = {{ field = "/ts", unit = "ms" }}
+{time}
 {disorder}
 {more}
 "#

@@ -10,6 +10,8 @@
 //! * **Acknowledgements** carry no connection: their channel belongs to one
 //!   connection and dies with it, so a late one cannot hit another message
 //!   with the same packet id.
+//! * **Commands** to devices go out by the same connection at `QoS` 0, behind the
+//!   acknowledgements, and die with it.
 //! * **Subscriptions** are made anew when the broker has no session of ours,
 //!   on the first connection of a process (the filters may have changed), and
 //!   as long as one was refused, also every 60 s while connected. Not on every
@@ -21,6 +23,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 
+use bytes::Bytes;
 use flume::Receiver;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
@@ -28,12 +31,13 @@ use tracing::{debug, info, warn};
 use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::{Arrival, Burst, Closed, InboxSender, Input};
 use crate::config::boot::BrokerSpec;
-use crate::model::limits::BURST_LEN;
+use crate::engine::step::Command;
+use crate::model::limits::{BURST_LEN, COMMANDS_LEN};
 use crate::model::time::{ProcTime, Span};
 
 use super::connection::{Dialer, Link, LinkError, Purpose};
 use super::keep_alive::{Due, KeepAlive};
-use super::packet::{Arrived, FromBroker, Grant, ToBroker};
+use super::packet::{Arrived, FromBroker, Grant, Outgoing, Properties, ToBroker};
 use super::retry::Retry;
 
 /// Every packet id once, and SUBSCRIBE.
@@ -128,7 +132,9 @@ async fn connect<'a>(
     let now = clock.proc();
     retry.handle_up(now);
     let (acks_in, acks) = flume::bounded(ACKS_LEN);
-    inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in, notice: dialer.notice() }).await?;
+    let (commands_in, commands) = flume::bounded(COMMANDS_LEN);
+    let notice = dialer.notice();
+    inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in, commands: commands_in, notice }).await?;
     let mut session = Session {
         spec,
         inbox,
@@ -136,6 +142,7 @@ async fn connect<'a>(
         connection,
         link,
         acks,
+        commands: Some(commands),
         keep_alive: KeepAlive::new(now, spec.broker.keep_alive),
         waiting: None,
         exactly_once: BTreeSet::new(),
@@ -158,6 +165,8 @@ struct Session<'a> {
     connection: u32,
     link: Link,
     acks: Receiver<u16>,
+    /// `None`: the engine thread has no more of them.
+    commands: Option<Receiver<Command>>,
     keep_alive: KeepAlive,
     /// A burst that found no room. While it waits the socket is not read.
     waiting: Option<Waiting<'a>>,
@@ -175,6 +184,8 @@ enum Wake {
     Ack(u16),
     /// The engine thread dropped its end: it owes no more acknowledgements.
     AcksDone,
+    Command(Command),
+    CommandsDone,
     Room,
     Timer,
     Stop,
@@ -188,6 +199,11 @@ impl Session<'_> {
                 Ok(Wake::Packet(packet)) => self.handle_packets(packet).await,
                 Ok(Wake::Ack(first)) => self.send_acks(first).await,
                 Ok(Wake::AcksDone) => return self.finish(stopping).await,
+                Ok(Wake::Command(command)) => self.send_command(command).await,
+                Ok(Wake::CommandsDone) => {
+                    self.commands = None;
+                    Ok(())
+                }
                 Ok(Wake::Room) => {
                     self.waiting = None;
                     Ok(())
@@ -211,6 +227,9 @@ impl Session<'_> {
             // Acknowledgements first: they make room everywhere else.
             biased;
             ack = self.acks.recv_async() => Ok(ack.map_or(Wake::AcksDone, Wake::Ack)),
+            command = async { self.commands.as_ref().expect("guarded").recv_async().await }, if self.commands.is_some() => {
+                Ok(command.map_or(Wake::CommandsDone, Wake::Command))
+            }
             room = async { self.waiting.as_mut().expect("guarded").await }, if self.waiting.is_some() => {
                 room?;
                 Ok(Wake::Room)
@@ -307,6 +326,13 @@ impl Session<'_> {
 
     fn ack(&mut self, packet: u16) -> ToBroker {
         if self.exactly_once.remove(&packet) { ToBroker::PubRec(packet) } else { ToBroker::PubAck(packet) }
+    }
+
+    async fn send_command(&mut self, command: Command) -> Result<(), End> {
+        let Command { topic, payload } = command;
+        let payload = Bytes::from(payload);
+        let publish = Outgoing { topic, payload, retain: false, packet: None, properties: Properties::default() };
+        self.send([ToBroker::Publish(publish)]).await
     }
 
     async fn handle_timers(&mut self, stopping: bool) -> Result<(), End> {

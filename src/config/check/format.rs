@@ -21,7 +21,7 @@ enum Word {
     Milesight,
 }
 
-const WORDS: [(&str, Word); 10] = [
+const WORDS: [(&str, Word); 11] = [
     ("json", Word::Plain(|| FormatSpec::Json)),
     ("raw", Word::Raw),
     ("cbor", Word::Plain(|| FormatSpec::Cbor)),
@@ -32,6 +32,7 @@ const WORDS: [(&str, Word); 10] = [
     ("teltonika", Word::Plain(|| FormatSpec::Teltonika)),
     ("milesight", Word::Milesight),
     ("ruuvi", Word::Plain(|| FormatSpec::Ruuvi)),
+    ("sparkplug-b", Word::Plain(|| FormatSpec::SparkplugB)),
 ];
 
 /// The format, and how single values are called where it has them.

@@ -54,6 +54,8 @@ pub(super) struct Mapper {
     number: u64,
     /// A record within another one was found in the payload.
     framed: bool,
+    /// The payload is about something else: records without values are none.
+    may_be_empty: bool,
     batch: DecodedBatch,
 }
 
@@ -120,6 +122,7 @@ impl Mapper {
             path: String::new(),
             number: 0,
             framed: false,
+            may_be_empty: false,
             batch: DecodedBatch::default(),
         }
     }
@@ -133,12 +136,13 @@ impl Mapper {
         self.batch.clear();
         self.depth = 0;
         self.frames.clear();
+        self.may_be_empty = false;
         let mut walk = Walk { mapper: self, fields };
         let outcome = tell(&mut walk);
         match outcome {
             Ok(()) => {
                 self.close_all();
-                if self.batch.records().is_empty() {
+                if self.batch.records().is_empty() && !self.may_be_empty {
                     self.batch.reject(RejectReason::NoValues);
                 }
             }
@@ -203,6 +207,8 @@ impl Mapper {
                 record.texts.all(),
                 record.slots.left_out(),
             ),
+            // Of what is about something else, nothing has to be of interest.
+            Some(RejectReason::NoValues) if self.may_be_empty => {}
             Some(reason) => self.batch.reject(reason),
         }
     }
@@ -351,6 +357,10 @@ impl Visit for Walk<'_> {
         if let Some(record) = self.mapper.open[..self.mapper.depth].last_mut() {
             record.times[0] = reading;
         }
+    }
+
+    fn nothing(&mut self) {
+        self.mapper.may_be_empty = true;
     }
 
     fn reject_record(&mut self, reason: RejectReason) {

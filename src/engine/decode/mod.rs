@@ -39,11 +39,14 @@ mod texts;
 pub mod time;
 pub mod visit;
 
+use crate::model::limits::SPARKPLUG_BYTES_MAX;
 use crate::model::record::RejectReason;
 use crate::model::time::EventTime;
 
 use super::fields::FieldTable;
-use super::spec::{FormatSpec, StreamSpec, TimeCandidate, TimeSpec};
+use super::snapshot::Extent;
+use super::spec::{FormatSpec, PipelineSpec, StreamSpec, TimeCandidate, TimeSpec};
+use super::wire::{Damaged, Reader, put_bytes};
 
 use self::batch::DecodedBatch;
 use self::mapper::Mapper;
@@ -79,6 +82,46 @@ pub trait Format {
     /// # Errors
     /// Why it holds nothing: then nothing that was told counts.
     fn tell(&mut self, telling: Telling<'_>, visit: &mut dyn Visit) -> Outcome;
+
+    /// What follows from the last payload beside its records; once.
+    fn take_aftermath(&mut self) -> Option<Aftermath> {
+        None
+    }
+
+    /// What it has to remember over a restart, if anything: of `Extent::Changes` what
+    /// `load` needs to go on from the last commit.
+    fn save(&self, _extent: Extent, _out: &mut Vec<u8>) {}
+
+    /// Takes back what `save` wrote, for changes after all that was before them. What does
+    /// not fit is forgotten: a format goes on without memory.
+    fn load(&mut self, _extent: Extent, _saved: &[u8]) {}
+
+    /// What was saved is durable.
+    fn mark_committed(&mut self) {}
+}
+
+/// What a payload says beside its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aftermath {
+    /// Who came or went, all at one moment.
+    pub presence: Vec<Presence>,
+    /// The topic on which its sender is to be asked to say all again.
+    pub rebirth: Option<String>,
+    /// Values that could not be named.
+    pub left_out: u32,
+    /// Values that the sender had held back.
+    pub historical: u32,
+    /// Names that found no room.
+    pub not_kept: u32,
+}
+
+/// Somebody came or went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Presence {
+    /// Where it would publish readings.
+    pub topic: String,
+    /// It is there.
+    pub online: bool,
 }
 
 /// Payloads of one stream to records: a format and the rules of the stream.
@@ -96,7 +139,18 @@ impl core::fmt::Debug for Decoder {
 impl Decoder {
     /// The decoder of a stream. It owns its buffers: one per stream, for good.
     pub fn new(spec: &StreamSpec) -> Decoder {
-        Decoder { format: format(&spec.format), mapper: Mapper::new(spec) }
+        Decoder::with_room(spec, SPARKPLUG_BYTES_MAX)
+    }
+
+    /// The decoder of a stream beside those of `pipeline`: what all of them may remember
+    /// has a bound, and each has an equal share.
+    pub fn of(spec: &StreamSpec, pipeline: &PipelineSpec) -> Decoder {
+        let sharing = pipeline.streams.iter().filter(|stream| stream.format == FormatSpec::SparkplugB).count();
+        Decoder::with_room(spec, SPARKPLUG_BYTES_MAX / sharing.max(1))
+    }
+
+    fn with_room(spec: &StreamSpec, room: usize) -> Decoder {
+        Decoder { format: format(&spec.format, room), mapper: Mapper::new(spec) }
     }
 
     /// Reads one payload; the records are there until the next one.
@@ -114,10 +168,37 @@ impl Decoder {
     pub fn batch(&self) -> &DecodedBatch {
         self.mapper.batch()
     }
+
+    /// What follows from it beside its records; once.
+    #[inline]
+    pub fn take_aftermath(&mut self) -> Option<Aftermath> {
+        self.format.take_aftermath()
+    }
+
+    /// Appends what the format has to remember.
+    pub(super) fn write(&self, out: &mut Vec<u8>, extent: Extent) {
+        let mut saved = Vec::new();
+        self.format.save(extent, &mut saved);
+        put_bytes(out, &saved);
+    }
+
+    /// Takes in what `write` wrote, be it of another format.
+    ///
+    /// # Errors
+    /// [`Damaged`] when the bytes are cut short.
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, extent: Extent) -> Result<(), Damaged> {
+        self.format.load(extent, reader.bytes()?);
+        Ok(())
+    }
+
+    /// What was written is durable.
+    pub(super) fn mark_committed(&mut self) {
+        self.format.mark_committed();
+    }
 }
 
-/// Every format.
-fn format(spec: &FormatSpec) -> Box<dyn Format + Send> {
+/// Every format. `room`: bytes that it may remember.
+fn format(spec: &FormatSpec, room: usize) -> Box<dyn Format + Send> {
     match spec {
         FormatSpec::Json => Box::<json::Json>::default(),
         FormatSpec::Raw(spec) => Box::new(raw::Raw::new(spec)),
@@ -129,6 +210,7 @@ fn format(spec: &FormatSpec) -> Box<dyn Format + Send> {
         FormatSpec::Teltonika => Box::<teltonika_json::Teltonika>::default(),
         FormatSpec::Milesight(model) => Box::new(*model),
         FormatSpec::Ruuvi => Box::new(Plain(ruuvi::tell)),
+        FormatSpec::SparkplugB => Box::new(sparkplug::format::SparkplugB::new(room)),
     }
 }
 

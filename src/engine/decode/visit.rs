@@ -81,6 +81,10 @@ pub trait Visit {
     /// record at all is usable returns the reason instead, so that the payload counts once.
     fn reject_record(&mut self, reason: RejectReason);
 
+    /// The payload is about something else: that no record is told, or that one has no value
+    /// of interest, is no mistake. Called before the records.
+    fn nothing(&mut self) {}
+
     /// A member that is no tree.
     fn member(&mut self, key: &str, value: Scalar<'_>) {
         if self.enter(key) {

@@ -4,8 +4,8 @@
 //! tests/fixtures/state.
 //!
 //! ```text
-//! snapshot: version | meta | redelivery | outbox | n × (definition | section) | fences?
-//! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section in columns)
+//! snapshot: version | meta | redelivery | outbox | n × (definition | section | memory) | fences?
+//! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section in columns | memory)
 //!
 //! age:        time since what was stored before: while the input was live, and in all
 //! meta:       windows that start before this time may lack records
@@ -14,6 +14,7 @@
 //!             lateness? | books | copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
 //!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | ends in? | idle in | n × pane) |
 //!             n × (slot | window | 0: gone, 1: goes on, 2: new | quiet in | full in | n × delta)
+//! memory:     what the format of the stream remembers between messages (`decode`), behind its length
 //! given slot: slot | device, group or stream | name
 //! ```
 //!
@@ -48,7 +49,7 @@ pub(super) use definition::{Definition, read_definition, write_definition};
 use pane::{read_pane, write_pane};
 
 /// Version of both layouts.
-pub const STATE_VERSION: u8 = 3;
+pub const STATE_VERSION: u8 = 4;
 
 /// Checks the version byte.
 ///
@@ -68,7 +69,7 @@ const EXPIRES: u8 = 16;
 
 /// Which part of a stream is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Extent {
+pub enum Extent {
     /// What changed since the last commit.
     Changes,
     /// Everything.

@@ -26,6 +26,8 @@ pub enum FormatSpec {
     Milesight(Model),
     /// Messages of a Ruuvi Gateway.
     Ruuvi,
+    /// Sparkplug B 3.0, with what births say kept for the data that follow.
+    SparkplugB,
 }
 
 /// How a payload of one value is read.
@@ -58,6 +60,7 @@ impl FormatSpec {
             | FormatSpec::Influx
             | FormatSpec::Teltonika
             | FormatSpec::Milesight(_)
+            | FormatSpec::SparkplugB
             | FormatSpec::Ruuvi => true,
         }
     }

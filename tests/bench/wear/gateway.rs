@@ -101,8 +101,8 @@ impl Gateway {
         loop {
             let Gateway { driver, batches, acknowledged, .. } = self;
             driver.advance(now(self.millis), &mut |effect| match effect {
-                Effect::PublishLocal(_) | Effect::Replayed(_) => {
-                    unreachable!("there is no local broker, and no replay")
+                Effect::PublishLocal(_) | Effect::Command(_) | Effect::Replayed(_) => {
+                    unreachable!("nobody asked for it")
                 }
                 Effect::Ack(_) => *acknowledged += 1,
                 Effect::Publish(batch) => batches.push(batch),

@@ -27,7 +27,7 @@ pub static STREAM: Section = Section {
             "format",
             Default("json"),
             "how payloads are written: `json`, `raw` (one value), `cbor`, `senml-json`, `senml-cbor`, `influx`, `csv`, \
-             `teltonika`, `milesight`, `ruuvi`",
+             `teltonika`, `milesight`, `ruuvi`, `sparkplug-b`",
         ),
         key("model", Derived("`auto`"), "with `format = \"milesight\"`: the sensor, such as `em300-th`"),
         key("raw", Optional, "with `format = \"raw\"`; see `streams.raw`"),

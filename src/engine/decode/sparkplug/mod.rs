@@ -11,6 +11,7 @@
 //! datatype to it. So a session remembers, for each edge node: the `bdSeq` of its birth, the
 //! last sequence number, and what its birth and those of its devices said of their metrics
 //! (`births.rs`). It is pure and bounded; whoever owns it keeps it ([`Session::save`](session::Session::save)).
+//! As a format of the engine it is in `format.rs`.
 //!
 //! - **Records.** Metrics that follow each other with equal times are one record; the time
 //!   of the metric counts, then that of the payload; without either a record has no time of
@@ -20,8 +21,8 @@
 //!   A gap asks for a rebirth; what came is told all the same. Nothing is put in order: on
 //!   one connection the order is kept.
 //! - **Rebirth** is asked for when data come before a birth, after a gap, and for an alias
-//!   that no birth has named. The caller sends the request ([`command`]) and limits
-//!   the rate.
+//!   that no birth has named; again with each message, until there is a birth. The caller
+//!   sends the request ([`command`]) and limits the rate.
 //! - **Death.** A will whose `bdSeq` is not that of the last birth is of an earlier
 //!   connection, and passed over.
 //!
@@ -32,6 +33,7 @@ mod births;
 pub mod command;
 #[cfg(test)]
 mod encoder;
+pub(super) mod format;
 mod payload;
 mod protobuf;
 mod saved;

@@ -1,11 +1,19 @@
 //! A session as bytes, for whoever keeps it over a restart.
 //!
 //! ```text
-//! version(1)  groups  { name  edges { name  bdSeq?  seq?  crowded  births
-//!                                     devices { name  births? } } }
+//! whole:    version(1)  groups  { name  edges { name  edge } }
+//! changes:  version(1)  n × (group  name  0: gone, 1: edge)  n × standing
+//!
+//! edge:     bdSeq?  standing  crowded  births  devices { name  births? }
+//! standing: the last sequence number and whether there was a gap
 //! ```
+//!
+//! Changes are the edge nodes whose births changed, and the standings of all that there are
+//! then, in order: a byte or two each. So a session that is read back is the one of the last
+//! commit to the message. Messages that come again are next in the sequence, and those that
+//! were missed meanwhile, maybe a birth with other aliases, show as a gap.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::wire::{Damaged, Reader, put_str, put_u64};
 use crate::model::limits::{SPARKPLUG_BYTES_MAX, SPARKPLUG_EDGES_MAX, SPARKPLUG_METRICS_MAX, SPARKPLUG_NAME_BYTES};
@@ -14,6 +22,9 @@ use super::births::{Births, Room};
 use super::session::{Edge, Session};
 
 const VERSION: u8 = 1;
+
+/// Edge nodes by group and name.
+pub(super) type Changed = BTreeSet<(Box<str>, Box<str>)>;
 
 impl Session {
     /// Appends the session to `out`: equal sessions, equal bytes.
@@ -25,18 +36,7 @@ impl Session {
             put_u64(out, edges.len() as u64);
             for (name, edge) in edges {
                 put_str(out, name);
-                put_maybe(out, edge.bd_seq);
-                put_maybe(out, edge.seq.map(u64::from));
-                put_u64(out, u64::from(edge.crowded));
-                edge.metrics.save(out);
-                put_u64(out, edge.devices.len() as u64);
-                for (device, births) in &edge.devices {
-                    put_str(out, device);
-                    put_u64(out, u64::from(births.is_some()));
-                    if let Some(births) = births {
-                        births.save(out);
-                    }
-                }
+                edge.save(out);
             }
         }
     }
@@ -44,36 +44,119 @@ impl Session {
     /// What `save` wrote. Nothing when the bytes are damaged, of another version, or say more
     /// than a session may hold; an empty session is then as good: it asks for births.
     pub fn load(bytes: &[u8]) -> Option<Session> {
+        Session::default().load_whole(bytes)
+    }
+
+    /// As [`Session::load`], in the room of this one.
+    pub(super) fn load_whole(mut self, bytes: &[u8]) -> Option<Session> {
         let mut reader = Reader::new(bytes);
-        let session = session(&mut reader).ok()?;
-        let bounded = session.edges() <= SPARKPLUG_EDGES_MAX && session.bytes() <= SPARKPLUG_BYTES_MAX;
-        (reader.is_empty() && bounded).then_some(session)
+        self.groups = groups(&mut reader).ok()?;
+        (reader.is_empty() && self.is_bounded()).then_some(self)
+    }
+
+    /// Appends the edge nodes of `changed`, and all standings.
+    pub(super) fn save_changes(&self, changed: &Changed, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        put_u64(out, changed.len() as u64);
+        for (group, name) in changed {
+            put_str(out, group);
+            put_str(out, name);
+            let edge = self.groups.get(group).and_then(|edges| edges.get(name));
+            out.push(u8::from(edge.is_some()));
+            if let Some(edge) = edge {
+                edge.save(out);
+            }
+        }
+        self.groups.values().flat_map(BTreeMap::values).for_each(|edge| put_u64(out, edge.standing()));
+    }
+
+    /// Applies what `save_changes` wrote to the session as it was before. Nothing when it does
+    /// not follow; see [`Session::load`].
+    pub(super) fn load_changes(mut self, bytes: &[u8]) -> Option<Session> {
+        let mut reader = Reader::new(bytes);
+        self.apply(&mut reader).ok()?;
+        (reader.is_empty() && self.is_bounded()).then_some(self)
+    }
+
+    fn apply(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+        if reader.u8()? != VERSION {
+            return Err(Damaged);
+        }
+        for _ in 0..reader.u64()? {
+            let (group, name) = (name(reader)?, name(reader)?);
+            if truth(reader)? {
+                self.groups.entry(group.into()).or_default().insert(name.into(), Edge::load(reader)?);
+            } else {
+                self.remove(group, name);
+            }
+        }
+        for edge in self.groups.values_mut().flat_map(BTreeMap::values_mut) {
+            (edge.seq, edge.gap) = standing(reader)?;
+        }
+        Ok(())
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.edges() <= SPARKPLUG_EDGES_MAX && self.bytes() <= self.room
     }
 }
 
-fn session(reader: &mut Reader<'_>) -> Result<Session, Damaged> {
+impl Edge {
+    fn save(&self, out: &mut Vec<u8>) {
+        put_u64(out, u64::from(self.bd_seq.is_some()));
+        if let Some(bd_seq) = self.bd_seq {
+            put_u64(out, bd_seq);
+        }
+        put_u64(out, self.standing());
+        put_u64(out, u64::from(self.crowded));
+        self.metrics.save(out);
+        put_u64(out, self.devices.len() as u64);
+        for (device, births) in &self.devices {
+            put_str(out, device);
+            put_u64(out, u64::from(births.is_some()));
+            if let Some(births) = births {
+                births.save(out);
+            }
+        }
+    }
+
+    fn load(reader: &mut Reader<'_>) -> Result<Edge, Damaged> {
+        let bd_seq = if truth(reader)? { Some(reader.u64()?) } else { None };
+        let (seq, gap) = standing(reader)?;
+        let crowded = truth(reader)?;
+        let room = Room { metrics: SPARKPLUG_METRICS_MAX, bytes: SPARKPLUG_BYTES_MAX };
+        let metrics = Births::load(reader, room)?;
+        let devices = ordered(reader, |reader| {
+            let is_born = truth(reader)?;
+            is_born.then(|| Births::load(reader, room)).transpose()
+        })?;
+        let edge = Edge { bd_seq, seq, gap, metrics, devices, crowded };
+        if edge.metrics_kept() <= SPARKPLUG_METRICS_MAX { Ok(edge) } else { Err(Damaged) }
+    }
+
+    /// Twice the number plus one, or 0 without; and 1 for a gap.
+    fn standing(&self) -> u64 {
+        self.seq.map_or(0, |seq| 2 * (u64::from(seq) + 1)) + u64::from(self.gap)
+    }
+}
+
+fn standing(reader: &mut Reader<'_>) -> Result<(Option<u8>, bool), Damaged> {
+    let standing = reader.u64()?;
+    let seq = match standing / 2 {
+        0 => None,
+        number => Some(u8::try_from(number - 1).map_err(|_| Damaged)?),
+    };
+    Ok((seq, standing % 2 == 1))
+}
+
+fn groups(reader: &mut Reader<'_>) -> Result<BTreeMap<Box<str>, BTreeMap<Box<str>, Edge>>, Damaged> {
     if reader.u8()? != VERSION {
         return Err(Damaged);
     }
-    let groups = ordered(reader, |reader| {
-        let edges = ordered(reader, edge)?;
+    ordered(reader, |reader| {
+        let edges = ordered(reader, Edge::load)?;
         if edges.is_empty() { Err(Damaged) } else { Ok(edges) }
-    })?;
-    Ok(Session { groups })
-}
-
-fn edge(reader: &mut Reader<'_>) -> Result<Edge, Damaged> {
-    let bd_seq = maybe(reader)?;
-    let seq = maybe(reader)?.map(u8::try_from).transpose().map_err(|_| Damaged)?;
-    let crowded = truth(reader)?;
-    let room = Room { metrics: SPARKPLUG_METRICS_MAX, bytes: SPARKPLUG_BYTES_MAX };
-    let metrics = Births::load(reader, room)?;
-    let devices = ordered(reader, |reader| {
-        let is_born = truth(reader)?;
-        is_born.then(|| Births::load(reader, room)).transpose()
-    })?;
-    let edge = Edge { bd_seq, seq, metrics, devices, crowded };
-    if edge.metrics_kept() <= SPARKPLUG_METRICS_MAX { Ok(edge) } else { Err(Damaged) }
+    })
 }
 
 /// Named things in the order of their names. Each takes bytes of the input, so that there
@@ -85,9 +168,8 @@ fn ordered<T>(
     let count = reader.u64()?;
     let mut found = BTreeMap::<Box<str>, T>::new();
     for _ in 0..count {
-        let name = reader.str()?;
-        let in_order = found.last_key_value().is_none_or(|(last, _)| **last < *name);
-        if !in_order || name.is_empty() || name.len() > SPARKPLUG_NAME_BYTES {
+        let name = name(reader)?;
+        if found.last_key_value().is_some_and(|(last, _)| **last >= *name) {
             return Err(Damaged);
         }
         let value = read(reader)?;
@@ -96,15 +178,9 @@ fn ordered<T>(
     Ok(found)
 }
 
-fn put_maybe(out: &mut Vec<u8>, value: Option<u64>) {
-    put_u64(out, u64::from(value.is_some()));
-    if let Some(value) = value {
-        put_u64(out, value);
-    }
-}
-
-fn maybe(reader: &mut Reader<'_>) -> Result<Option<u64>, Damaged> {
-    if truth(reader)? { reader.u64().map(Some) } else { Ok(None) }
+fn name<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Damaged> {
+    let name = reader.str()?;
+    if name.is_empty() || name.len() > SPARKPLUG_NAME_BYTES { Err(Damaged) } else { Ok(name) }
 }
 
 fn truth(reader: &mut Reader<'_>) -> Result<bool, Damaged> {
@@ -175,12 +251,43 @@ mod tests {
     }
 
     #[test]
+    fn changes_bring_a_session_of_before_to_where_it_is_now() {
+        let before = session();
+        let mut now = before.clone();
+        let device = payload(Some(2), Some(9), &[Sent::alias_only(7).int(5)]);
+        let _ = hear(&mut now, "spBv1.0/G/DDATA/e/d", &device);
+        let mut numbers = Vec::new();
+        now.save_changes(&Changed::new(), &mut numbers);
+        assert_eq!(numbers.len(), 2 + 3, "nothing but the standings of three edge nodes");
+        assert_eq!(before.clone().load_changes(&numbers).as_ref(), Some(&now));
+
+        let _ = hear(&mut now, "spBv1.0/H/NDEATH/e", &payload(None, Some(9), &[]));
+        let _ = hear(&mut now, "spBv1.0/I/NBIRTH/new", &payload(Some(0), Some(9), &[Sent::named("x").alias(1)]));
+        let _ = hear(&mut now, "spBv1.0/G/DDATA/f/d", &payload(Some(200), Some(9), &[]));
+        let edges = [("H", "e"), ("I", "new"), ("G", "f")].map(|(group, edge)| (group.into(), edge.into()));
+        let mut changes = Vec::new();
+        now.save_changes(&Changed::from(edges), &mut changes);
+        assert_eq!(before.clone().load_changes(&changes), Some(now));
+        assert!((0..changes.len()).all(|cut| before.clone().load_changes(&changes[..cut]).is_none()));
+        assert_eq!(before.clone().load_changes(&[&changes[..], &[0]].concat()), None);
+        assert_eq!(Session::default().load_changes(&numbers), None, "of another session");
+    }
+
+    #[test]
+    fn a_session_that_has_less_room_than_before_begins_anew() {
+        let bytes = saved(&session());
+        let with_room = |room| Session::new(room).load_whole(&bytes).map(|session| session.edges());
+        assert_eq!((with_room(session().bytes()), with_room(session().bytes() - 1)), (Some(3), None));
+    }
+
+    #[test]
     fn no_bytes_make_it_fall_over_and_what_is_loaded_is_within_the_bounds() {
         hostile::each(&[&saved(&session())], |bytes| {
             if let Some(session) = Session::load(bytes) {
                 assert!(session.bytes() <= SPARKPLUG_BYTES_MAX && session.edges() <= SPARKPLUG_EDGES_MAX);
                 assert_eq!(Session::load(&saved(&session)), Some(session));
             }
+            let _ = session().load_changes(bytes);
         });
     }
 }

@@ -14,10 +14,12 @@ use super::topic::{Message, Topic};
 const ENTRY_BYTES: usize = 128;
 
 /// What is known of the edge nodes that are there.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Session {
     /// By group, then by edge node: looked up without building a key.
     pub(super) groups: BTreeMap<Box<str>, BTreeMap<Box<str>, Edge>>,
+    /// What it may take, in bytes.
+    pub(super) room: usize,
 }
 
 /// An edge node between its birth and its death.
@@ -27,6 +29,8 @@ pub(super) struct Edge {
     pub(super) bd_seq: Option<u64>,
     /// The number of its last message; nothing when that had none.
     pub(super) seq: Option<u8>,
+    /// Messages of it were missed since its birth.
+    pub(super) gap: bool,
     pub(super) metrics: Births,
     /// Devices that are there. Without births: not born again since the edge node was.
     pub(super) devices: BTreeMap<Box<str>, Option<Births>>,
@@ -50,6 +54,8 @@ pub struct Heard {
     pub left_out: u32,
     /// Metrics, devices and edge nodes that were born beyond a bound.
     pub not_kept: u32,
+    /// What is kept of the edge node of the topic, sequence number aside, is not as before.
+    pub changed: bool,
 }
 
 /// Somebody came or went.
@@ -66,13 +72,25 @@ pub struct Availability {
 pub enum Rebirth {
     /// Data, or the birth of a device, of somebody whose birth was not heard.
     BeforeBirth,
-    /// Messages are missing.
+    /// Messages are missing: a birth may have been among them.
     SequenceGap,
     /// A metric by an alias that no birth has named.
     UnknownAlias,
 }
 
+impl Default for Session {
+    /// Nobody is there; all the room that there is.
+    fn default() -> Session {
+        Session::new(SPARKPLUG_BYTES_MAX)
+    }
+}
+
 impl Session {
+    /// Nobody is there. It never takes more than `room` bytes.
+    pub fn new(room: usize) -> Session {
+        Session { groups: BTreeMap::new(), room }
+    }
+
     /// Takes in a message: tells `visit` its records, and returns what followed.
     ///
     /// The outcome is an error for `Empty` (a retained message was cleared), `NotInFormat`
@@ -101,6 +119,7 @@ impl Session {
         let mut heard = tell(payload, None, visit).of_birth();
         heard.availability.push(Availability { device: None, online: true });
         let before = self.remove(group, edge);
+        heard.changed = before.is_some();
         let devices = before.map(|edge| edge.devices).unwrap_or_default();
         let mut born = Edge {
             bd_seq: bd_seq(payload),
@@ -110,7 +129,7 @@ impl Session {
             ..Edge::default()
         };
         let own_bytes = born.bytes(group, edge);
-        let bytes = SPARKPLUG_BYTES_MAX.saturating_sub(self.bytes());
+        let bytes = self.room.saturating_sub(self.bytes());
         let fits = group.len().max(edge.len()) <= SPARKPLUG_NAME_BYTES
             && self.edges() < SPARKPLUG_EDGES_MAX
             && own_bytes <= bytes;
@@ -124,6 +143,7 @@ impl Session {
         born.crowded = not_kept > 0;
         heard.not_kept += not_kept;
         self.groups.entry(group.into()).or_default().insert(edge.into(), born);
+        heard.changed = true;
         heard
     }
 
@@ -134,17 +154,18 @@ impl Session {
         visit: &mut dyn Visit,
     ) -> Heard {
         let mut heard = tell(payload, None, visit).of_birth();
-        let total = self.bytes();
+        let (total, room) = (self.bytes(), self.room);
         let Some(known) = self.edge_mut(group, edge) else {
             // Not online yet: the death of its edge node could not take it along.
-            heard.rebirth = self.has_room_for_edges().then_some(Rebirth::BeforeBirth);
+            heard.rebirth = self.has_room_for(group, edge).then_some(Rebirth::BeforeBirth);
             return heard;
         };
+        heard.changed = true;
         if !known.follow(sequence(payload)) {
             heard.rebirth = Some(Rebirth::SequenceGap);
         }
         let before = known.devices.remove(device).map_or(0, |births| device_bytes(device, births.as_ref()));
-        let bytes = SPARKPLUG_BYTES_MAX.saturating_sub(total - before);
+        let bytes = room.saturating_sub(total - before);
         let own_bytes = device_bytes(device, None);
         if device.len() > SPARKPLUG_NAME_BYTES || own_bytes > bytes {
             known.crowded = true;
@@ -170,7 +191,7 @@ impl Session {
     ) -> Heard {
         let Some(known) = self.edge_mut(group, edge) else {
             let mut heard = tell(payload, None, visit).of_data();
-            heard.rebirth = self.has_room_for_edges().then_some(Rebirth::BeforeBirth);
+            heard.rebirth = self.has_room_for(group, edge).then_some(Rebirth::BeforeBirth);
             return heard;
         };
         let in_order = known.follow(sequence(payload));
@@ -195,7 +216,9 @@ impl Session {
             return heard;
         }
         heard.availability.push(Availability { device: None, online: false });
-        let devices = self.remove(group, edge).map(|known| known.devices).unwrap_or_default();
+        let known = self.remove(group, edge);
+        heard.changed = known.is_some();
+        let devices = known.map(|known| known.devices).unwrap_or_default();
         heard
             .availability
             .extend(devices.into_keys().map(|device| Availability { device: Some(device.into()), online: false }));
@@ -206,7 +229,7 @@ impl Session {
         let mut heard = Heard::nothing(Ok(()));
         heard.availability.push(Availability { device: Some(device.to_owned()), online: false });
         if let Some(known) = self.edge_mut(group, edge) {
-            known.devices.remove(device);
+            heard.changed = known.devices.remove(device).is_some();
             if !known.follow(sequence(payload)) {
                 heard.rebirth = Some(Rebirth::SequenceGap);
             }
@@ -218,7 +241,7 @@ impl Session {
         self.groups.get_mut(group)?.get_mut(edge)
     }
 
-    fn remove(&mut self, group: &str, edge: &str) -> Option<Edge> {
+    pub(super) fn remove(&mut self, group: &str, edge: &str) -> Option<Edge> {
         let edges = self.groups.get_mut(group)?;
         let removed = edges.remove(edge);
         if edges.is_empty() {
@@ -227,14 +250,21 @@ impl Session {
         removed
     }
 
+    /// What it may take, in bytes.
+    pub(super) fn room(&self) -> usize {
+        self.room
+    }
+
     /// Edge nodes that are there.
     pub fn edges(&self) -> usize {
         self.groups.values().map(BTreeMap::len).sum()
     }
 
-    /// False where the birth of one more would not be kept, and so need not be asked for.
-    fn has_room_for_edges(&self) -> bool {
-        self.edges() < SPARKPLUG_EDGES_MAX && self.bytes() < SPARKPLUG_BYTES_MAX
+    /// False where the birth of this edge node would not be kept, and so need not be asked for.
+    fn has_room_for(&self, group: &str, edge: &str) -> bool {
+        group.len().max(edge.len()) <= SPARKPLUG_NAME_BYTES
+            && self.edges() < SPARKPLUG_EDGES_MAX
+            && self.bytes() < self.room
     }
 
     /// What is kept takes so much, in memory and saved, by estimate.
@@ -248,11 +278,13 @@ impl Session {
 }
 
 impl Edge {
-    /// Takes in the number of the next message. False when messages are missing before it.
+    /// Takes in the number of the next message. False when messages are missing before it,
+    /// and from then on until the edge node is born again: the request may have been lost.
     fn follow(&mut self, seq: Option<u8>) -> bool {
         let expected = self.seq.map(|last| last.wrapping_add(1));
         self.seq = seq;
-        expected.is_none_or(|expected| seq.is_none_or(|seq| seq == expected))
+        self.gap |= expected.zip(seq).is_some_and(|(expected, seq)| seq != expected);
+        !self.gap
     }
 
     pub(super) fn metrics_kept(&self) -> usize {
@@ -298,7 +330,15 @@ impl Told {
 
 impl Heard {
     fn nothing(outcome: Outcome) -> Heard {
-        Heard { outcome, availability: Vec::new(), rebirth: None, historical: 0, left_out: 0, not_kept: 0 }
+        Heard {
+            outcome,
+            availability: Vec::new(),
+            rebirth: None,
+            historical: 0,
+            left_out: 0,
+            not_kept: 0,
+            changed: false,
+        }
     }
 }
 
@@ -473,7 +513,13 @@ mod tests {
         let mut session = born();
         assert_eq!(hear(&mut session, "spBv1.0/G/NDATA/e", &data(2)), "record @3000ms t=2.5");
         assert_eq!(hear(&mut session, "spBv1.0/G/NDATA/e", &data(4)), "record @3000ms t=2.5 | rebirth:SequenceGap");
-        assert_eq!(hear(&mut session, "spBv1.0/G/NDATA/e", &data(5)), "record @3000ms t=2.5", "once for a gap");
+        assert_eq!(
+            hear(&mut session, "spBv1.0/G/NDATA/e", &data(5)),
+            "record @3000ms t=2.5 | rebirth:SequenceGap",
+            "the request may have been lost"
+        );
+        let _ = hear(&mut session, "spBv1.0/G/NBIRTH/e", &birth(3));
+        assert_eq!(hear(&mut session, "spBv1.0/G/NDATA/e", &data(1)), "record @3000ms t=2.5");
         assert_eq!(
             hear(&mut session, "spBv1.0/G/DDEATH/e/d", &payload(Some(7), None, &[])),
             " | d offline rebirth:SequenceGap"
