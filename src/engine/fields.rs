@@ -40,6 +40,14 @@ impl FieldTable {
         self.find(name)
     }
 
+    /// As [`FieldTable::intern`], for a name that is expected at `place`.
+    pub(super) fn intern_near(&mut self, name: &str, place: usize) -> Option<FieldIx> {
+        match self.names.get(place) {
+            Some(known) if known.as_str() == name => Some(FieldIx(u16::try_from(place).ok()?)),
+            Some(_) | None => self.intern(name),
+        }
+    }
+
     /// The place of `name`, if it has one. Linear: the table is small, and
     /// payloads repeat their fields in the same order.
     pub fn find(&self, name: &str) -> Option<FieldIx> {

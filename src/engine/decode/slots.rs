@@ -21,6 +21,8 @@ pub(super) struct Slots {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     slots: Vec<Slot>,
+    /// The field to expect next: payloads repeat theirs in the same order.
+    next: usize,
     /// Numbers that have no place in the field table.
     unplaced: u32,
     unplaced_infinite: bool,
@@ -74,8 +76,11 @@ impl Slots {
     pub(super) fn place(&self, found: &mut Found, path: &str, value: Scalar<'_>, fields: &mut FieldTable) {
         match self.number(value) {
             Value::Absent | Value::NotNumber | Value::State(_) | Value::OutOfRange => {}
-            value @ Value::Number(_) => match fields.intern(path) {
-                Some(field) => *found.at(field) = Slot { value, rank: 0 },
+            value @ Value::Number(_) => match fields.intern_near(path, found.next) {
+                Some(field) => {
+                    found.next = usize::from(field.0) + 1;
+                    *found.at(field) = Slot { value, rank: 0 };
+                }
                 None => found.unplaced += 1,
             },
             // Not worth a place of its own: it may never be a number.
@@ -128,6 +133,7 @@ impl Found {
     /// A new record.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
+        self.next = 0;
         self.unplaced = 0;
         self.unplaced_infinite = false;
     }
