@@ -350,8 +350,10 @@ fn a_stream_that_takes_a_part_is_warned_of_and_asks_nobody_for_what_it_does_not_
     let mut gateway = Gateway::configured(&devices_only, memory_store(), 0);
     let mut edge = EdgeNode::new("e");
     gateway.take(0, &edge.device_birth("d", ms(0), &[named("temp", 1).value(20.0)]));
-    let topics = |commands: Vec<Command>| commands.into_iter().map(|command| command.topic).collect::<Vec<_>>();
-    assert_eq!(topics(gateway.effects(5_000).1), ["spBv1.0/G/NCMD/e"], "its births are never heard");
+    let _elsewhere = edge.data(ms(1), &[]);
+    gateway.take(0, &edge.device_data("d", ms(2), &[alias(1).value(21.0)]));
+    assert_eq!(gateway.effects(5_000), (2, vec![]));
+    assert_eq!(gateway.status().ledger.accepted, 2);
 }
 
 #[test]

@@ -164,6 +164,10 @@ impl Session {
         visit: &mut dyn Visit,
     ) -> Heard {
         let mut heard = tell(payload, None, visit).of_birth();
+        if !self.hears_all && self.has_room_for(group, edge) {
+            // The birth of its edge node may never come here.
+            self.groups.entry(group.into()).or_default().entry(edge.into()).or_default();
+        }
         let (total, room, seq) = (self.bytes(), self.room, self.sequence(payload));
         let Some(known) = self.edge_mut(group, edge) else {
             // Not online yet: the death of its edge node could not take it along.
@@ -202,7 +206,7 @@ impl Session {
         let seq = self.sequence(payload);
         let Some(known) = self.edge_mut(group, edge) else {
             let mut heard = tell(payload, None, visit).of_data();
-            heard.rebirth = self.has_room_for(group, edge).then_some(Rebirth::BeforeBirth);
+            heard.rebirth = if self.has_room_for(group, edge) { self.unborn(heard.left_out) } else { None };
             return heard;
         };
         let in_order = known.follow(seq);
@@ -214,10 +218,16 @@ impl Session {
         heard.rebirth = match (in_order, known.crowded, births.is_some()) {
             (false, _, _) => Some(Rebirth::SequenceGap),
             (true, true, _) => None,
-            (true, false, false) => Some(Rebirth::BeforeBirth),
+            (true, false, false) => self.unborn(heard.left_out),
             (true, false, true) => (heard.left_out > 0).then_some(Rebirth::UnknownAlias),
         };
         heard
+    }
+
+    /// Whether somebody whose birth was not heard is to be asked for it: where not all comes
+    /// here, only when it is missed.
+    fn unborn(&self, left_out: u32) -> Option<Rebirth> {
+        (self.hears_all || left_out > 0).then_some(Rebirth::BeforeBirth)
     }
 
     fn hear_node_death(&mut self, group: &str, edge: &str, payload: &Payload<'_>) -> Heard {
@@ -276,7 +286,7 @@ impl Session {
     fn has_room_for(&self, group: &str, edge: &str) -> bool {
         group.len().max(edge.len()) <= SPARKPLUG_NAME_BYTES
             && self.edges() < SPARKPLUG_EDGES_MAX
-            && self.bytes() < self.room
+            && self.bytes() + Edge::default().bytes(group, edge) <= self.room
     }
 
     /// What is kept takes so much, in memory and saved, by estimate.
@@ -540,6 +550,15 @@ mod tests {
         assert_eq!(hear(&mut session, "spBv1.0/G/NDATA/e", &data(77)), "record @3000ms t=2.5");
         let unknown = payload(Some(3), Some(1), &[Sent::alias_only(99).float(1.0)]);
         assert!(hear(&mut session, "spBv1.0/G/NDATA/e", &unknown).contains("rebirth:UnknownAlias"));
+
+        let device = payload(Some(1), Some(1), &[Sent::named("x").alias(7).kind(9).float(1.0)]);
+        assert_eq!(hear(&mut session, "spBv1.0/G/DBIRTH/f/d", &device), "record @1ms x=1.0 | d online");
+        let by_alias = payload(Some(9), Some(1), &[Sent::alias_only(7).float(2.0)]);
+        assert_eq!(hear(&mut session, "spBv1.0/G/DDATA/f/d", &by_alias), "record @1ms x=2.0");
+        let other = hear(&mut session, "spBv1.0/G/DDATA/f/other", &by_alias);
+        assert_eq!(other, "rejected: unknown_alias | rebirth:BeforeBirth left_out:1");
+        let by_name = payload(Some(9), Some(1), &[Sent::named("x").kind(9).float(2.0)]);
+        assert_eq!(hear(&mut session, "spBv1.0/G/DDATA/never-born/d", &by_name), "record @1ms x=2.0");
     }
 
     #[test]
