@@ -309,6 +309,19 @@ fn after_a_power_cut_the_sequence_goes_on_where_it_was_acknowledged() {
 }
 
 #[test]
+fn a_gap_that_nobody_has_answered_outlives_a_power_cut() {
+    let (mut gateway, mut edge) = gateway();
+    let _lost = edge.data(ms(5_000), &[alias(1).value(1.0)]);
+    gateway.take(6_000, &edge.data(ms(6_000), &[alias(1).value(2.0)]));
+    // Committed, and the power goes off before it is carried out.
+    assert_eq!(gateway.effects(12_000).1.len(), 1);
+    let mut gateway = gateway.start_again(14_000);
+    gateway.take(14_000, &edge.data(ms(14_000), &[alias(1).value(3.0)]));
+    assert_eq!(gateway.effects(20_000).1.len(), 1, "asked again, although this one follows");
+    assert_eq!(gateway.status().ledger.rebirths_requested, 2);
+}
+
+#[test]
 fn a_redelivery_does_not_pass_through_the_session_twice() {
     let (mut gateway, mut edge) = gateway();
     let data = edge.data(ms(6_000), &[alias(1).value(1.0)]);
