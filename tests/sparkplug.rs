@@ -201,7 +201,11 @@ fn now(at: u64) -> Now {
 
 impl Gateway {
     fn start(store: MemoryStore, at: u64) -> Gateway {
-        let mut driver = Driver::start(pipeline(&readings()), store, now(at)).unwrap();
+        Gateway::configured(&readings(), store, at)
+    }
+
+    fn configured(stream: &str, store: MemoryStore, at: u64) -> Gateway {
+        let mut driver = Driver::start(pipeline(stream), store, now(at)).unwrap();
         driver.handle(now(at), Event::SessionStarted { resumed: true });
         Gateway { driver, packet: 0 }
     }
@@ -307,6 +311,19 @@ fn after_a_power_cut_the_sequence_goes_on_where_it_was_acknowledged() {
 }
 
 #[test]
+fn a_gap_that_nobody_has_answered_outlives_a_power_cut() {
+    let (mut gateway, mut edge) = gateway();
+    let _lost = edge.data(ms(5_000), &[alias(1).value(1.0)]);
+    gateway.take(6_000, &edge.data(ms(6_000), &[alias(1).value(2.0)]));
+    // Committed, and the power goes off before it is carried out.
+    assert_eq!(gateway.effects(12_000).1.len(), 1);
+    let mut gateway = gateway.start_again(14_000);
+    gateway.take(14_000, &edge.data(ms(14_000), &[alias(1).value(3.0)]));
+    assert_eq!(gateway.effects(20_000).1.len(), 1, "asked again, although this one follows");
+    assert_eq!(gateway.status().ledger.rebirths_requested, 2);
+}
+
+#[test]
 fn a_redelivery_does_not_pass_through_the_session_twice() {
     let (mut gateway, mut edge) = gateway();
     let data = edge.data(ms(6_000), &[alias(1).value(1.0)]);
@@ -316,6 +333,42 @@ fn a_redelivery_does_not_pass_through_the_session_twice() {
     assert_eq!(gateway.effects(12_000), (3, vec![]), "a number that comes twice would be a gap");
     let ledger = gateway.status().ledger;
     assert_eq!((ledger.redelivered, ledger.rebirths_requested), (1, 0));
+}
+
+#[test]
+fn who_is_meant_by_no_topic_of_the_stream_is_not_counted_and_who_was_never_heard_is() {
+    let (mut gateway, mut edge) = gateway();
+    gateway.take(6_000, &edge.device_birth("silent", ms(6_000), &[]));
+    gateway.take(6_000, &EdgeNode::new("stranger").death());
+    let unknown = |gateway: &Gateway| gateway.driver.status(now(7_000)).unknown_devices;
+    assert_eq!(unknown(&gateway), 2, "neither has sent a reading");
+
+    let ignoring = readings().replace("format =", "deny = \"G/e/*\"\nignore = \"spBv1.0/+/NDATA/+\"\nformat =");
+    let mut gateway = Gateway::configured(&ignoring, memory_store(), 0);
+    gateway.take(0, &edge.birth(ms(0), &[]));
+    gateway.take(0, &edge.device_birth("d", ms(0), &[]));
+    gateway.take(0, &edge.death());
+    assert_eq!((unknown(&gateway), gateway.status().ledger.availability), (0, 3));
+}
+
+#[test]
+fn a_stream_that_takes_a_part_is_warned_of_and_asks_nobody_for_what_it_does_not_hear() {
+    let devices_only =
+        readings().replace("/+/{device...}", "/+/{edge}/{device}").replace("{group}/{device}", "{device}");
+    let warnings = |more: &str| -> usize {
+        let text = format!("[gateway]\nid = \"gw\"\n[[streams]]\nname = \"s\"\n{more}");
+        let checked = tidegate::config::check::check_for_replay(&text, "test.toml").unwrap();
+        checked.warnings.iter().filter(|warning| warning.to_string().contains("a part of what edge nodes send")).count()
+    };
+    assert_eq!((warnings(&readings()), warnings(&devices_only)), (0, 1));
+
+    let mut gateway = Gateway::configured(&devices_only, memory_store(), 0);
+    let mut edge = EdgeNode::new("e");
+    gateway.take(0, &edge.device_birth("d", ms(0), &[named("temp", 1).value(20.0)]));
+    let _elsewhere = edge.data(ms(1), &[]);
+    gateway.take(0, &edge.device_data("d", ms(2), &[alias(1).value(21.0)]));
+    assert_eq!(gateway.effects(5_000), (2, vec![]));
+    assert_eq!(gateway.status().ledger.accepted, 2);
 }
 
 #[test]

@@ -92,6 +92,7 @@ impl Engine {
             write_definition(&mut out, stream);
             write_section(&mut out, stream, Extent::Whole, clocks, &mut hand_over);
             decoder.write(&mut out, Extent::Whole);
+            hand_over(&mut out);
         }
         self.joins.write_all(&mut out, self.idle_clock.read(now.proc));
         if self.streams.iter().any(|stream| !stream.fences.is_empty()) {

@@ -28,8 +28,11 @@ pub const SPARKPLUG_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 /// Edge nodes for which it is remembered when they were asked for their births, and requests
 /// that wait for a commit. Full: no other is asked until one may be asked again.
 pub const REBIRTHS_LEN: usize = 1_024;
-/// One edge node is asked for its births this often at most: the answer is all of them.
+/// How long an edge node is not asked again for its births: the answer is all of them. While
+/// that does not help, twice as long each time, up to the second.
 pub const REBIRTH_PAUSE: Span = Span::from_secs(30);
+/// See `REBIRTH_PAUSE`.
+pub const REBIRTH_PAUSE_MAX: Span = Span::from_secs(8 * 60);
 /// Fields of one stream. Further ones in a payload are counted and left out.
 pub const FIELDS_MAX: usize = 64;
 /// Texts of a payload that the templates of one stream take: device, labels, group.

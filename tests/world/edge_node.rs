@@ -130,7 +130,9 @@ fn payload(seq: Option<u8>, at: Option<i64>, metrics: &[Metric]) -> Vec<u8> {
     if let Some(at) = at {
         put_varint(&mut out, 1, u64::try_from(at).unwrap());
     }
-    metrics.iter().for_each(|metric| put_bytes(&mut out, 2, &metric.0));
+    for metric in metrics {
+        put_bytes(&mut out, 2, &metric.0);
+    }
     if let Some(seq) = seq {
         put_varint(&mut out, 3, seq.into());
     }

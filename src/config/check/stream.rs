@@ -1,7 +1,10 @@
 //! `[[streams]]`.
 
 use crate::config::problem::{Report, Spot, Wrong};
-use crate::engine::spec::{KeySpec, Scope, Strategy, StreamSpec, TimeSpec, TopicSpec, WatermarkSpec, WindowSpec};
+use crate::engine::decode::sparkplug::coverage::hears_all;
+use crate::engine::spec::{
+    FormatSpec, KeySpec, Scope, Strategy, StreamSpec, TimeSpec, TopicSpec, WatermarkSpec, WindowSpec,
+};
 use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 
@@ -33,12 +36,22 @@ pub(super) fn check_all(root: &Table<'_>, report: &mut Report) -> Option<Vec<Str
             let wrong = Wrong::new(format!("some of these topics belong to the stream \"{}\" too", other.name));
             report.warn(&table.spot_of("topic"), wrong);
         }
+        warn_of_parts(table, &stream, &streams, report);
         streams.push(stream);
     }
     if streams.len() == tables.len() {
         dedup::check_total(&streams, &tables, report);
     }
     (streams.len() == items.len()).then_some(streams)
+}
+
+/// The numbers of Sparkplug go over an edge node and all its devices.
+fn warn_of_parts(table: &Table<'_>, stream: &StreamSpec, earlier: &[StreamSpec], report: &mut Report) {
+    if stream.format == FormatSpec::SparkplugB && !hears_all(stream, earlier) {
+        let wrong = Wrong::new("this stream takes a part of what edge nodes send: births that it misses go unnoticed");
+        report
+            .warn(&table.spot_of("topic"), wrong.hint("\"spBv1.0/{group}/+/{device...}\", and nothing ignored of it"));
+    }
 }
 
 /// `is_paired`: an interval join reads its records.

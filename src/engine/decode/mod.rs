@@ -3,6 +3,7 @@
 //! ```text
 //! bytes ─ format ▶ visit: a tree, told piece by piece ─ mapper ▶ records
 //!         one file each                                 pointer, records, slots, texts, time
+//!              └─▶ aftermath: who came or went, who is to be asked
 //! ```
 //!
 //! A format walks the payload once and borrows from it. Bad input is a counted reason,
@@ -50,6 +51,8 @@ use super::wire::{Damaged, Reader, put_bytes};
 
 use self::batch::DecodedBatch;
 use self::mapper::Mapper;
+use self::sparkplug::coverage::hears_all;
+use self::sparkplug::session::Session;
 use self::visit::{Outcome, Visit};
 
 /// The time of a decoded record.
@@ -139,18 +142,19 @@ impl core::fmt::Debug for Decoder {
 impl Decoder {
     /// The decoder of a stream. It owns its buffers: one per stream, for good.
     pub fn new(spec: &StreamSpec) -> Decoder {
-        Decoder::with_room(spec, SPARKPLUG_BYTES_MAX)
+        Decoder::behind(spec, &[], SPARKPLUG_BYTES_MAX)
     }
 
     /// The decoder of a stream beside those of `pipeline`: what all of them may remember
     /// has a bound, and each has an equal share.
     pub fn of(spec: &StreamSpec, pipeline: &PipelineSpec) -> Decoder {
         let sharing = pipeline.streams.iter().filter(|stream| stream.format == FormatSpec::SparkplugB).count();
-        Decoder::with_room(spec, SPARKPLUG_BYTES_MAX / sharing.max(1))
+        let place = pipeline.streams.iter().position(|stream| stream.name == spec.name);
+        Decoder::behind(spec, &pipeline.streams[..place.unwrap_or(0)], SPARKPLUG_BYTES_MAX / sharing.max(1))
     }
 
-    fn with_room(spec: &StreamSpec, room: usize) -> Decoder {
-        Decoder { format: format(&spec.format, room), mapper: Mapper::new(spec) }
+    fn behind(spec: &StreamSpec, earlier: &[StreamSpec], room: usize) -> Decoder {
+        Decoder { format: format(spec, earlier, room), mapper: Mapper::new(spec) }
     }
 
     /// Reads one payload; the records are there until the next one.
@@ -197,9 +201,10 @@ impl Decoder {
     }
 }
 
-/// Every format. `room`: bytes that it may remember.
-fn format(spec: &FormatSpec, room: usize) -> Box<dyn Format + Send> {
-    match spec {
+/// Every format. `earlier`: the streams that have the first choice of messages; `room`: bytes
+/// that it may remember.
+fn format(stream: &StreamSpec, earlier: &[StreamSpec], room: usize) -> Box<dyn Format + Send> {
+    match &stream.format {
         FormatSpec::Json => Box::<json::Json>::default(),
         FormatSpec::Raw(spec) => Box::new(raw::Raw::new(spec)),
         FormatSpec::Cbor => Box::new(Plain(cbor::tell)),
@@ -210,7 +215,10 @@ fn format(spec: &FormatSpec, room: usize) -> Box<dyn Format + Send> {
         FormatSpec::Teltonika => Box::<teltonika_json::Teltonika>::default(),
         FormatSpec::Milesight(model) => Box::new(*model),
         FormatSpec::Ruuvi => Box::new(Plain(ruuvi::tell)),
-        FormatSpec::SparkplugB => Box::new(sparkplug::format::SparkplugB::new(room)),
+        FormatSpec::SparkplugB => {
+            let session = Session::new(room, hears_all(stream, earlier));
+            Box::new(sparkplug::format::SparkplugB::new(session))
+        }
     }
 }
 

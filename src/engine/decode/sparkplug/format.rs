@@ -39,9 +39,9 @@ pub(in crate::engine::decode) struct SparkplugB {
 }
 
 impl SparkplugB {
-    /// `room`: bytes that the session may take.
-    pub(in crate::engine::decode) fn new(room: usize) -> SparkplugB {
-        SparkplugB { session: Session::new(room), changed: Changed::new(), all_changed: false, aftermath: None }
+    /// With a session that has seen nothing.
+    pub(in crate::engine::decode) fn new(session: Session) -> SparkplugB {
+        SparkplugB { session, changed: Changed::new(), all_changed: false, aftermath: None }
     }
 
     fn note_change(&mut self, group: &str, edge: &str) {
@@ -93,7 +93,7 @@ impl Format for SparkplugB {
     }
 
     fn load(&mut self, extent: Extent, saved: &[u8]) {
-        let forgotten = Session::new(self.session.room());
+        let forgotten = self.session.forgotten();
         let session = core::mem::replace(&mut self.session, forgotten);
         let loaded = match (extent, saved.split_first()) {
             (Extent::Whole, _) => session.load_whole(saved),
@@ -136,10 +136,9 @@ mod tests {
     use super::super::encoder::{Sent, payload};
     use super::*;
     use crate::engine::decode::visit::spy::told;
-    use crate::model::limits::SPARKPLUG_BYTES_MAX;
 
     fn format() -> SparkplugB {
-        SparkplugB::new(SPARKPLUG_BYTES_MAX)
+        SparkplugB::new(Session::default())
     }
 
     fn tell(format: &mut SparkplugB, topic: &str, payload: &[u8]) -> (String, Option<Aftermath>) {
@@ -223,9 +222,9 @@ mod tests {
         let mut format = format();
         tell(&mut format, "spBv1.0/G/NBIRTH/e", &birth());
         let whole = saved(&format, Extent::Whole);
-        let mut small = SparkplugB::new(100);
+        let mut small = SparkplugB::new(Session::new(100, true));
         small.load(Extent::Whole, &whole);
-        assert_eq!(small.session, Session::new(100));
+        assert_eq!(small.session, Session::new(100, true));
         for (extent, bytes) in [(Extent::Changes, &b""[..]), (Extent::Whole, b""), (Extent::Changes, b"\x07")] {
             let mut restored = self::format();
             restored.load(Extent::Whole, &whole);

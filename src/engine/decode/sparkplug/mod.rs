@@ -19,7 +19,8 @@
 //! - **Historical** metrics are told like all others (their times make them late) and counted.
 //! - **Sequence.** Numbers go from 0 to 255 and round, over an edge node and all its devices.
 //!   A gap asks for a rebirth; what came is told all the same. Nothing is put in order: on
-//!   one connection the order is kept.
+//!   one connection the order is kept. A stream that takes a part of them only does not look
+//!   for gaps (`coverage.rs`).
 //! - **Rebirth** is asked for when data come before a birth, after a gap, and for an alias
 //!   that no birth has named; again with each message, until there is a birth. The caller
 //!   sends the request ([`command`]) and limits the rate.
@@ -31,6 +32,7 @@
 
 mod births;
 pub mod command;
+pub mod coverage;
 #[cfg(test)]
 mod encoder;
 pub(super) mod format;

@@ -19,7 +19,7 @@ use crate::engine::wire::{Damaged, Reader, put_str, put_u64};
 use crate::model::limits::{SPARKPLUG_BYTES_MAX, SPARKPLUG_EDGES_MAX, SPARKPLUG_METRICS_MAX, SPARKPLUG_NAME_BYTES};
 
 use super::births::{Births, Room};
-use super::session::{Edge, Session};
+use super::session::{Edge, Groups, Session};
 
 const VERSION: u8 = 1;
 
@@ -149,7 +149,7 @@ fn standing(reader: &mut Reader<'_>) -> Result<(Option<u8>, bool), Damaged> {
     Ok((seq, standing % 2 == 1))
 }
 
-fn groups(reader: &mut Reader<'_>) -> Result<BTreeMap<Box<str>, BTreeMap<Box<str>, Edge>>, Damaged> {
+fn groups(reader: &mut Reader<'_>) -> Result<Groups, Damaged> {
     if reader.u8()? != VERSION {
         return Err(Damaged);
     }
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_session_that_has_less_room_than_before_begins_anew() {
         let bytes = saved(&session());
-        let with_room = |room| Session::new(room).load_whole(&bytes).map(|session| session.edges());
+        let with_room = |room| Session::new(room, true).load_whole(&bytes).map(|session| session.edges());
         assert_eq!((with_room(session().bytes()), with_room(session().bytes() - 1)), (Some(3), None));
     }
 

@@ -13,13 +13,17 @@ use super::topic::{Message, Topic};
 /// Bytes of an edge node or a device beside its names and metrics, by estimate.
 const ENTRY_BYTES: usize = 128;
 
+/// By group, then by edge node: looked up without building a key.
+pub(super) type Groups = BTreeMap<Box<str>, BTreeMap<Box<str>, Edge>>;
+
 /// What is known of the edge nodes that are there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// By group, then by edge node: looked up without building a key.
-    pub(super) groups: BTreeMap<Box<str>, BTreeMap<Box<str>, Edge>>,
+    pub(super) groups: Groups,
     /// What it may take, in bytes.
     pub(super) room: usize,
+    /// All that its edge nodes send comes here, so that numbers show what is missing.
+    hears_all: bool,
 }
 
 /// An edge node between its birth and its death.
@@ -81,14 +85,20 @@ pub enum Rebirth {
 impl Default for Session {
     /// Nobody is there; all the room that there is.
     fn default() -> Session {
-        Session::new(SPARKPLUG_BYTES_MAX)
+        Session::new(SPARKPLUG_BYTES_MAX, true)
     }
 }
 
 impl Session {
-    /// Nobody is there. It never takes more than `room` bytes.
-    pub fn new(room: usize) -> Session {
-        Session { groups: BTreeMap::new(), room }
+    /// Nobody is there. It never takes more than `room` bytes. `hears_all`: see `coverage.rs`;
+    /// without it no gap is looked for.
+    pub fn new(room: usize, hears_all: bool) -> Session {
+        Session { groups: BTreeMap::new(), room, hears_all }
+    }
+
+    /// As this one was at first.
+    pub(super) fn forgotten(&self) -> Session {
+        Session::new(self.room, self.hears_all)
     }
 
     /// Takes in a message: tells `visit` its records, and returns what followed.
@@ -123,7 +133,7 @@ impl Session {
         let devices = before.map(|edge| edge.devices).unwrap_or_default();
         let mut born = Edge {
             bd_seq: bd_seq(payload),
-            seq: sequence(payload),
+            seq: self.sequence(payload),
             // They are there until their own deaths or that of the edge node.
             devices: devices.into_keys().map(|device| (device, None)).collect(),
             ..Edge::default()
@@ -154,14 +164,18 @@ impl Session {
         visit: &mut dyn Visit,
     ) -> Heard {
         let mut heard = tell(payload, None, visit).of_birth();
-        let (total, room) = (self.bytes(), self.room);
+        if !self.hears_all && self.has_room_for(group, edge) {
+            // The birth of its edge node may never come here.
+            self.groups.entry(group.into()).or_default().entry(edge.into()).or_default();
+        }
+        let (total, room, seq) = (self.bytes(), self.room, self.sequence(payload));
         let Some(known) = self.edge_mut(group, edge) else {
             // Not online yet: the death of its edge node could not take it along.
             heard.rebirth = self.has_room_for(group, edge).then_some(Rebirth::BeforeBirth);
             return heard;
         };
         heard.changed = true;
-        if !known.follow(sequence(payload)) {
+        if !known.follow(seq) {
             heard.rebirth = Some(Rebirth::SequenceGap);
         }
         let before = known.devices.remove(device).map_or(0, |births| device_bytes(device, births.as_ref()));
@@ -189,12 +203,13 @@ impl Session {
         payload: &Payload<'_>,
         visit: &mut dyn Visit,
     ) -> Heard {
+        let seq = self.sequence(payload);
         let Some(known) = self.edge_mut(group, edge) else {
             let mut heard = tell(payload, None, visit).of_data();
-            heard.rebirth = self.has_room_for(group, edge).then_some(Rebirth::BeforeBirth);
+            heard.rebirth = if self.has_room_for(group, edge) { self.unborn(heard.left_out) } else { None };
             return heard;
         };
-        let in_order = known.follow(sequence(payload));
+        let in_order = known.follow(seq);
         let births = match device {
             None => Some(&known.metrics),
             Some(device) => known.devices.get(device).and_then(Option::as_ref),
@@ -203,10 +218,16 @@ impl Session {
         heard.rebirth = match (in_order, known.crowded, births.is_some()) {
             (false, _, _) => Some(Rebirth::SequenceGap),
             (true, true, _) => None,
-            (true, false, false) => Some(Rebirth::BeforeBirth),
+            (true, false, false) => self.unborn(heard.left_out),
             (true, false, true) => (heard.left_out > 0).then_some(Rebirth::UnknownAlias),
         };
         heard
+    }
+
+    /// Whether somebody whose birth was not heard is to be asked for it: where not all comes
+    /// here, only when it is missed.
+    fn unborn(&self, left_out: u32) -> Option<Rebirth> {
+        (self.hears_all || left_out > 0).then_some(Rebirth::BeforeBirth)
     }
 
     fn hear_node_death(&mut self, group: &str, edge: &str, payload: &Payload<'_>) -> Heard {
@@ -228,9 +249,10 @@ impl Session {
     fn hear_device_death(&mut self, (group, edge): (&str, &str), device: &str, payload: &Payload<'_>) -> Heard {
         let mut heard = Heard::nothing(Ok(()));
         heard.availability.push(Availability { device: Some(device.to_owned()), online: false });
+        let seq = self.sequence(payload);
         if let Some(known) = self.edge_mut(group, edge) {
             heard.changed = known.devices.remove(device).is_some();
-            if !known.follow(sequence(payload)) {
+            if !known.follow(seq) {
                 heard.rebirth = Some(Rebirth::SequenceGap);
             }
         }
@@ -250,9 +272,9 @@ impl Session {
         removed
     }
 
-    /// What it may take, in bytes.
-    pub(super) fn room(&self) -> usize {
-        self.room
+    /// The number of a message; none where numbers say nothing. One beyond 255 is none either.
+    fn sequence(&self, payload: &Payload<'_>) -> Option<u8> {
+        payload.seq.filter(|_| self.hears_all).and_then(|seq| u8::try_from(seq).ok())
     }
 
     /// Edge nodes that are there.
@@ -264,7 +286,7 @@ impl Session {
     fn has_room_for(&self, group: &str, edge: &str) -> bool {
         group.len().max(edge.len()) <= SPARKPLUG_NAME_BYTES
             && self.edges() < SPARKPLUG_EDGES_MAX
-            && self.bytes() < self.room
+            && self.bytes() + Edge::default().bytes(group, edge) <= self.room
     }
 
     /// What is kept takes so much, in memory and saved, by estimate.
@@ -364,11 +386,6 @@ fn tell(payload: &Payload<'_>, births: Option<&Births>, visit: &mut dyn Visit) -
         told.historical += u32::from(metric.is_historical);
     }
     told
-}
-
-/// A number beyond 255 is none, and so fits nothing.
-fn sequence(payload: &Payload<'_>) -> Option<u8> {
-    payload.seq.and_then(|seq| u8::try_from(seq).ok())
 }
 
 /// The number of the connection, in births and deaths of edge nodes.
@@ -524,6 +541,24 @@ mod tests {
             hear(&mut session, "spBv1.0/G/DDEATH/e/d", &payload(Some(7), None, &[])),
             " | d offline rebirth:SequenceGap"
         );
+    }
+
+    #[test]
+    fn who_hears_a_part_only_sees_no_gaps_and_asks_for_aliases_all_the_same() {
+        let mut session = Session::new(SPARKPLUG_BYTES_MAX, false);
+        let _ = hear(&mut session, "spBv1.0/G/NBIRTH/e", &birth(3));
+        assert_eq!(hear(&mut session, "spBv1.0/G/NDATA/e", &data(77)), "record @3000ms t=2.5");
+        let unknown = payload(Some(3), Some(1), &[Sent::alias_only(99).float(1.0)]);
+        assert!(hear(&mut session, "spBv1.0/G/NDATA/e", &unknown).contains("rebirth:UnknownAlias"));
+
+        let device = payload(Some(1), Some(1), &[Sent::named("x").alias(7).kind(9).float(1.0)]);
+        assert_eq!(hear(&mut session, "spBv1.0/G/DBIRTH/f/d", &device), "record @1ms x=1.0 | d online");
+        let by_alias = payload(Some(9), Some(1), &[Sent::alias_only(7).float(2.0)]);
+        assert_eq!(hear(&mut session, "spBv1.0/G/DDATA/f/d", &by_alias), "record @1ms x=2.0");
+        let other = hear(&mut session, "spBv1.0/G/DDATA/f/other", &by_alias);
+        assert_eq!(other, "rejected: unknown_alias | rebirth:BeforeBirth left_out:1");
+        let by_name = payload(Some(9), Some(1), &[Sent::named("x").kind(9).float(2.0)]);
+        assert_eq!(hear(&mut session, "spBv1.0/G/DDATA/never-born/d", &by_name), "record @1ms x=2.0");
     }
 
     #[test]
