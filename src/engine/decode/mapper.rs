@@ -52,6 +52,8 @@ pub(super) struct Mapper {
     /// Per place of the trie, the last record that had something there.
     visited: Vec<u64>,
     number: u64,
+    /// The payload as a whole is a record too.
+    whole: bool,
     /// A record within another one was found in the payload.
     framed: bool,
     batch: DecodedBatch,
@@ -119,6 +121,7 @@ impl Mapper {
             frames: Vec::new(),
             path: String::new(),
             number: 0,
+            whole: false,
             framed: false,
             batch: DecodedBatch::default(),
         }
@@ -183,7 +186,7 @@ impl Mapper {
         self.slots.finish(&mut record.slots);
         let empty = record.slots.why_empty();
         // What is around records may be nothing but their frame.
-        if self.depth == 0 && self.framed && empty == Some(RejectReason::NoValues) {
+        if self.depth == 0 && self.whole && self.framed && empty == Some(RejectReason::NoValues) {
             return;
         }
         let time = match self.time.resolve(&record.times) {
@@ -235,6 +238,7 @@ impl Visit for Walk<'_> {
         mapper.frames.clear();
         mapper.framed = false;
         let whole = mapper.places.start();
+        mapper.whole = whole;
         if whole {
             mapper.open();
         }
