@@ -18,6 +18,7 @@
 
 pub mod books;
 mod plan;
+mod streams;
 mod systems;
 mod written;
 

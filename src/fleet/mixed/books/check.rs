@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::super::receiver::Receiver;
-use super::{Books, Content, Stream};
+use super::{Books, Content, Device, Stream, Window};
 use crate::model::time::EventTime;
 
 /// What is known of the times at which the gateway received messages.
@@ -22,6 +22,20 @@ pub enum ReceiveTimes {
 type Place = (String, String, String, i64);
 
 impl Books {
+    /// Readings in all windows that have to stand at the cloud, each once per window.
+    pub fn readings_shown(&self, times: ReceiveTimes) -> u64 {
+        let devices = self.streams.values().flat_map(|stream| stream.devices.values());
+        let shown = |device: &Device| {
+            let exact = device.has_clock || times == ReceiveTimes::Known;
+            let content = |window: &Window| {
+                let standing = if exact { window.shown.as_ref() } else { Some(&window.now) };
+                standing.map_or(0, |content| content.count)
+            };
+            device.windows.values().map(content).sum::<u64>()
+        };
+        devices.map(shown).sum()
+    }
+
     /// The windows that stand at the cloud.
     pub fn check_windows(&self, receiver: &Receiver, times: ReceiveTimes) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -80,12 +94,17 @@ impl Books {
         differences("late", &came, &expected)
     }
 
-    /// The panes that came because their device fell idle, among all that came. Of devices
-    /// without a clock: only where receive times are known.
-    pub fn check_idle<'v>(&self, came: impl Iterator<Item = &'v Value>, times: ReceiveTimes) -> Vec<String> {
+    /// The panes of some systems that came because their device fell idle, among all that
+    /// came. Of devices without a clock: only where receive times are known.
+    pub fn check_idle<'v>(
+        &self,
+        came: impl Iterator<Item = &'v Value>,
+        times: ReceiveTimes,
+        of: impl Fn(&str) -> bool,
+    ) -> Vec<String> {
         let is_exact = |system: &str, device: &str| {
             let device = self.streams.get(system).and_then(|stream| stream.devices.get(device));
-            times == ReceiveTimes::Known || device.is_some_and(|device| device.has_clock)
+            of(system) && (times == ReceiveTimes::Known || device.is_some_and(|device| device.has_clock))
         };
         let idle = came.filter(|pane| pane["pane"] == "idle").map(|pane| (place(pane), pane["count"].as_u64()));
         let mut came: Vec<_> = idle.filter(|((system, _, device, _), _)| is_exact(system, device)).collect();
@@ -103,7 +122,7 @@ impl Books {
     }
 
     /// The counts in the status document of an engine.
-    pub fn check_counts(&self, engine: &Value) -> Vec<String> {
+    pub fn check_counts(&self, engine: &Value, times: ReceiveTimes) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut number = |what: String, came: &Value, expected: u64| {
             if came.as_u64().unwrap_or(0) != expected {
@@ -135,10 +154,15 @@ impl Books {
                 let books = stream.windows.get(name);
                 let expected = |what| books.and_then(|books| books.get(what)).copied().unwrap_or(0);
                 let settled = expected("on_time") + expected("late_update") + expected("side_output");
-                for what in ["accepted", "on_time", "late_update", "side_output"] {
-                    number(format!("{what} of {name} of {system}"), &window[what], expected(what));
+                let alone_exact: &[&str] = &["accepted", "late_update", "side_output"];
+                for what in alone_exact {
+                    number(format!("{what} of {name} of {system}"), &window[*what], expected(what));
                 }
-                number(format!("open of {name} of {system}"), &window["open"], expected("accepted") - settled);
+                // What is over and what is open depends on when it was received.
+                if times == ReceiveTimes::Known || stream.devices.values().all(|device| device.has_clock) {
+                    number(format!("on_time of {name} of {system}"), &window["on_time"], expected("on_time"));
+                    number(format!("open of {name} of {system}"), &window["open"], expected("accepted") - settled);
+                }
             }
         }
         if engine["balanced"] != true {

@@ -112,10 +112,9 @@ impl Books {
         self.streams.entry(system).or_default().hear(&Whom::All, false);
     }
 
-    /// Records that arrived for a system.
-    pub fn received(&self, system: &str) -> u64 {
-        let count = |stream: &Stream| stream.counts.get("received").copied();
-        self.streams.get(system).and_then(count).unwrap_or(0)
+    /// Records that have arrived.
+    pub fn received(&self) -> u64 {
+        self.streams.values().filter_map(|stream| stream.counts.get("received")).sum()
     }
 }
 

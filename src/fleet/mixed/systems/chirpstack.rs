@@ -83,7 +83,7 @@ impl System for ChirpStack {
         let mut messages = Vec::new();
         for one in measured {
             messages.push(uplink(device, one));
-            if one.number % 20 == 0 {
+            if one.number.is_multiple_of(20) {
                 messages.push(report(device, one));
             }
         }

@@ -1,4 +1,4 @@
-//! ESPHome: one value per topic, as text, without a time. What cannot be measured is `nan`.
+//! `ESPHome`: one value per topic, as text, without a time. What cannot be measured is `nan`.
 
 use super::super::{Measured, Message, Reading, Whom};
 use super::System;
@@ -34,7 +34,7 @@ impl System for EspHome {
     fn write(&self, device: u32, measured: &[Measured]) -> Vec<Message> {
         let mut messages = Vec::new();
         for one in measured {
-            let (text, on) = if one.chance % 2 == 0 { ("ON", 1.0) } else { ("OFF", 0.0) };
+            let (text, on) = if one.chance.is_multiple_of(2) { ("ON", 1.0) } else { ("OFF", 0.0) };
             messages.push(message(device, "sensor", "temperature", one.warmth.to_string(), one.warmth));
             messages.push(message(device, "sensor", "humidity", format!("{:.3}", one.share), one.share));
             messages.push(message(device, "binary_sensor", "window", text.to_owned(), on));

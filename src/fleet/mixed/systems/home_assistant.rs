@@ -24,7 +24,7 @@ fn state(device: u32, one: &Measured) -> Message {
     let (text, value) = match device % 3 {
         0 => (one.warmth.to_string(), one.warmth),
         1 => (format!("{:.2}", one.share), one.share),
-        _ if one.chance % 2 == 0 => ("on".to_owned(), 1.0),
+        _ if one.chance.is_multiple_of(2) => ("on".to_owned(), 1.0),
         _ => ("off".to_owned(), 0.0),
     };
     Message::reading(topic(device), text, Reading::new(name(device), None).with("value", value))

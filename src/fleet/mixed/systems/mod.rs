@@ -52,7 +52,7 @@ pub trait System: Sync {
     fn retained(&self, device: u32) -> Vec<Message>;
 }
 
-/// All of them, in the order in which their streams have to stand: the topics of ESPHome
+/// All of them, in the order in which their streams have to stand: the topics of `ESPHome`
 /// hold those of Home Assistant.
 pub static ALL: [&dyn System; 11] = [
     &tasmota::Tasmota,

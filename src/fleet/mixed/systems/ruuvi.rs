@@ -13,6 +13,9 @@ pub(super) struct Ruuvi;
 
 const GATEWAYS: [&str; 2] = ["02:00:00:00:00:AA", "02:00:00:00:00:BB"];
 
+/// What every battery has.
+const BATTERY_MV: u16 = 2_975;
+
 /// A gateway writes whole seconds.
 const SECOND_MS: i64 = 1_000;
 
@@ -34,8 +37,8 @@ fn advertisement(device: u32, one: &Measured) -> Vec<u8> {
     for axis in acceleration(one) {
         bytes.extend(axis.to_be_bytes());
     }
-    // 2,975 mV and +4 dBm: eleven bits, and five.
-    bytes.extend(((2_975 - 1_600_u16) << 5 | 22).to_be_bytes());
+    // Eleven bits of battery, and five of power: +4 dBm in steps of 2 above -40.
+    bytes.extend(((BATTERY_MV - 1_600) << 5 | 0b1_0110).to_be_bytes());
     bytes.push(movements(one));
     bytes.extend(sequence(one).to_be_bytes());
     bytes.extend([0xc0, 0, 0, 0, 0, u8::try_from(device).unwrap_or(u8::MAX)]);
@@ -113,7 +116,7 @@ impl System for Ruuvi {
                 .with("acceleration_x_g", x)
                 .with("acceleration_y_g", y)
                 .with("acceleration_z_g", z)
-                .with("battery_mv", 2_975.0)
+                .with("battery_mv", BATTERY_MV.into())
                 .with("tx_dbm", 4.0)
                 .with("movement", f64::from(movements(one)));
             messages.push(Message::reading(topic, payload, reading));

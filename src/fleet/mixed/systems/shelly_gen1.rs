@@ -33,11 +33,11 @@ impl System for ShellyGen1 {
         let mut messages = Vec::new();
         for one in measured {
             let Measured { warmth, share, number, .. } = *one;
-            let on = one.chance % 2 == 0;
+            let on = one.chance.is_multiple_of(2);
             messages.push(value(device, "emeter/0/power", format!("{warmth:.2}"), warmth));
             messages.push(value(device, "relay/0", if on { "on" } else { "off" }.to_owned(), f64::from(u8::from(on))));
             messages.push(value(device, "emeter/1/total", format!("{:.1}", number as f64 / 2.0), number as f64 / 2.0));
-            if device % 4 == 0 && number % 5 == 0 {
+            if device.is_multiple_of(4) && number.is_multiple_of(5) {
                 let payload = format!(
                     "{{\"wifi_sta\":{{\"connected\":true,\"ssid\":\"net\",\"rssi\":-77}},\"time\":\"\",\"unixtime\":0,\
                      \"tmp\":{{\"value\":{warmth},\"is_valid\":true}},\"bat\":{{\"value\":{share}}},\"uptime\":{number}}}"

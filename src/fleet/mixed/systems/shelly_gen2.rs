@@ -28,10 +28,9 @@ fn notification(device: u32, one: &Measured) -> Message {
     let mut reading = Reading::new(name(device), Some(at)).with("params.switch:0.id", 0.0);
     let mut changed = format!("\"id\":0,\"apower\":{share}");
     reading = reading.with("params.switch:0.apower", share);
-    if number % 3 == 0 {
-        changed.push_str(&format!(
-            ",\"aenergy\":{{\"total\":{number},\"by_minute\":[{share},1,2],\"minute_ts\":{seconds}}}"
-        ));
+    if number.is_multiple_of(3) {
+        let energy = format!(",\"aenergy\":{{\"total\":{number},\"by_minute\":[{share},1,2],\"minute_ts\":{seconds}}}");
+        changed.push_str(&energy);
         reading = reading
             .with("params.switch:0.aenergy.total", number as f64)
             .with("params.switch:0.aenergy.by_minute.0", share)
@@ -40,7 +39,8 @@ fn notification(device: u32, one: &Measured) -> Message {
             .with("params.switch:0.aenergy.minute_ts", seconds as f64);
     }
     if number % 4 == 1 {
-        changed.push_str(&format!(",\"output\":true,\"temperature\":{{\"tC\":{warmth}}}"));
+        let more = format!(",\"output\":true,\"temperature\":{{\"tC\":{warmth}}}");
+        changed.push_str(&more);
         reading = reading.with("params.switch:0.temperature.tC", warmth);
     }
     let id = name(device);
@@ -77,7 +77,7 @@ impl System for ShellyGen2 {
     }
 
     fn has_clock(&self, device: u32) -> bool {
-        device % 2 == 0
+        device.is_multiple_of(2)
     }
 
     fn write(&self, device: u32, measured: &[Measured]) -> Vec<Message> {

@@ -97,7 +97,7 @@ impl System for Tasmota {
         let mut messages = Vec::new();
         for one in measured_ {
             messages.push(if device % 4 == 2 { bridged(device, one) } else { measured(device, one) });
-            if device % 4 != 2 && one.number % 10 == 0 {
+            if device % 4 != 2 && one.number.is_multiple_of(10) {
                 messages.push(state(device, one));
             }
         }

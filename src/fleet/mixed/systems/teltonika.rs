@@ -63,7 +63,9 @@ fn record(one: &Measured, out: &mut Vec<u8>) {
 fn packet(measured: &[Measured]) -> Vec<u8> {
     let count = u8::try_from(measured.len()).expect("a packet holds few");
     let mut body = vec![0x08, count];
-    measured.iter().for_each(|one| record(one, &mut body));
+    for one in measured {
+        record(one, &mut body);
+    }
     body.push(count);
     let length = u32::try_from(body.len()).expect("a packet is small");
     [&[0; 4], &length.to_be_bytes()[..], &body, &u32::from(crc(&body)).to_be_bytes()].concat()

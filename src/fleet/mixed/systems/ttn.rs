@@ -66,7 +66,7 @@ impl System for Ttn {
     fn write(&self, device: u32, measured: &[Measured]) -> Vec<Message> {
         let message = |one: &Measured| {
             let Measured { warmth, share, .. } = *one;
-            let decoded = if device % 2 == 0 {
+            let decoded = if device.is_multiple_of(2) {
                 format!("\"decoded_payload\":{{\"temperature\":{warmth},\"humidity\":{share},\"relay\":null}},")
             } else {
                 format!(

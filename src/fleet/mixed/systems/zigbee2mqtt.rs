@@ -1,4 +1,4 @@
-//! Zigbee2MQTT: one JSON document per device, whose name may have levels. `last_seen` is in
+//! `Zigbee2MQTT`: one JSON document per device, whose name may have levels. `last_seen` is in
 //! UTC, in local time with its offset, or a count of milliseconds, by device; one in four
 //! devices is of a bridge that does not send it.
 
@@ -74,7 +74,7 @@ impl System for Zigbee2Mqtt {
             ));
         }
         // Of before 1.39, and since.
-        let payload = if device % 2 == 0 { word.to_owned() } else { format!("{{\"state\":\"{word}\"}}") };
+        let payload = if device.is_multiple_of(2) { word.to_owned() } else { format!("{{\"state\":\"{word}\"}}") };
         Some(Message::presence(format!("{}/availability", topic(device)), payload, Whom::Device(name(device)), online))
     }
 
