@@ -3,14 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use tidegate::config::check::check_for_replay;
+use tidegate::config::preset;
 use tidegate::engine::Engine;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::memory_store::{MemoryStore, memory_store};
 use tidegate::engine::step::{Effect, Event, Message};
 use tidegate::fleet::mixed::books::{Books, ReceiveTimes, Rules};
-use tidegate::fleet::mixed::{MixedSpec, START, Sent, plan};
+use tidegate::fleet::mixed::{ALL, MixedSpec, START, Sent, plan};
 use tidegate::fleet::receiver::{self, Receiver};
 use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, Span, WallTime};
 
@@ -111,6 +114,43 @@ fn an_hour_of_every_preset_at_once_gives_the_exact_windows_and_counts() {
     assert_none("late readings", &books.check_late(&gateway.receiver));
     assert_none("idle panes", &books.check_idle(gateway.log.iter(), ReceiveTimes::Known, |_| true));
     assert_eq!(gateway.receiver.holes(), []);
+    assert_eventful(&status, &gateway.log);
+}
+
+/// Nothing that the books could be wrong about is missing from the hour.
+fn assert_eventful(status: &Value, log: &[Value]) {
+    let streams = status["streams"].as_array().unwrap();
+    let sum = |path: &str| streams.iter().filter_map(|stream| stream.pointer(path)?.as_u64()).sum::<u64>();
+    assert!(sum("/devices") >= 200, "{} devices", sum("/devices"));
+    for what in ["accepted", "rejected", "duplicate", "ignored", "filtered", "availability"] {
+        assert!(sum(&format!("/ledger/{what}")) > 5, "{what}");
+    }
+    for stream in streams {
+        let (name, count) = (&stream["name"], |path: &str| stream.pointer(path).and_then(Value::as_u64).unwrap_or(0));
+        assert!(count("/ledger/accepted") > 1_000 && count("/ledger/rejected") > 20, "{name}");
+        let has_clock = log.iter().any(|record| record["stream"] == *name && record["time_source"] == "device");
+        let is_late = count("/windows/0/late_update") > 0 && count("/windows/0/side_output") > 0;
+        assert!(is_late || !has_clock, "{name} has late readings");
+        let says_who_is_there = count("/ledger/availability") > 0;
+        let is_idle = |record: &Value| record["stream"] == *name && record["pane"] == "idle";
+        assert!(log.iter().any(is_idle) || !says_who_is_there, "{name} has panes of devices that are offline");
+    }
+    let reasons: BTreeSet<&str> = streams
+        .iter()
+        .flat_map(|stream| stream["ledger"]["rejected_by"].as_object().unwrap().keys())
+        .map(String::as_str)
+        .collect();
+    assert!(reasons.len() >= 14, "{reasons:?}");
+}
+
+/// A further preset comes with the devices that it is for.
+#[test]
+fn every_preset_has_its_devices() {
+    // Its devices keep a state over messages; they are simulated where that is tested.
+    let elsewhere = ["sparkplug-b"];
+    let named: BTreeSet<&str> = preset::ALL.iter().map(|preset| preset.name).collect();
+    let wanted: BTreeSet<&str> = named.into_iter().filter(|name| !elsewhere.contains(name)).collect();
+    assert_eq!(ALL.iter().map(|system| system.name()).collect::<BTreeSet<_>>(), wanted);
 }
 
 #[test]

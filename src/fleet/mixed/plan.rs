@@ -17,9 +17,10 @@ use super::{ALL, Measured, Message, MixedSpec, START, Sent, System};
 const PERIOD_MS: (u64, u64) = (20_000, 40_000);
 /// One device in so many is offline for a while.
 const GAP_ONE_IN: u64 = 3;
-/// One reading in so many comes much later.
-const STRAGGLER_ONE_IN: u64 = 40;
-const STRAGGLER_MS: (u64, u64) = (90_000, 900_000);
+/// One reading in so many comes much later: soon enough for an update of a minute, or, once in
+/// four, too late for ten minutes too.
+const STRAGGLER_ONE_IN: u64 = 25;
+const STRAGGLER_MS: [(u64, u64); 2] = [(20_000, 120_000), (90_000, 900_000)];
 /// Behind one measurement in so many comes something else on the topics of the system.
 const NOISE_ONE_IN: u64 = 25;
 /// The last measurement, after the end: beyond every window and its lateness.
@@ -107,9 +108,12 @@ impl Life<'_> {
     }
 
     fn delay(&mut self) -> Span {
-        let usual = self.rng.between(0, self.spec.disorder.as_millis());
-        let more = if self.rng.chance(STRAGGLER_ONE_IN) { self.rng.between(STRAGGLER_MS.0, STRAGGLER_MS.1) } else { 0 };
-        Span::from_millis(usual + more)
+        let usual = Span::from_millis(self.rng.between(0, self.spec.disorder.as_millis()));
+        if !self.rng.chance(STRAGGLER_ONE_IN) {
+            return usual;
+        }
+        let (least, most) = STRAGGLER_MS[usize::from(self.rng.chance(4))];
+        usual + Span::from_millis(self.rng.between(least, most))
     }
 
     /// Two random walks that turn back at their bounds.
