@@ -61,6 +61,21 @@ fn a_duplicate_moves_no_watermark_and_never_reaches_a_late_lane() {
 }
 
 #[test]
+fn a_second_gateway_whose_clock_is_a_second_ahead_sends_copies() {
+    told_alike(&format!("{SEQUENCE}\n{WINDOW}"), |world| {
+        for (ts, seq) in [(1_000, 7), (2_000, 7), (31_000, 8), (32_000, 8), (33_000, 8), (61_000, 9), (60_000, 9)] {
+            numbered(world, ts, seq);
+        }
+        let before = ledger(world);
+        assert_eq!((before.accepted, before.duplicate, before.sequence_restarts), (3, 4, 0));
+        // Beyond the disorder of 2 s it is a device that has started over at this very number.
+        numbered(world, 63_001, 9);
+        assert_eq!((ledger(world).accepted, ledger(world).sequence_restarts), (4, 1));
+        Vec::new()
+    });
+}
+
+#[test]
 fn missing_numbers_are_counted_when_they_leave_the_horizon_and_restarts_as_such() {
     told_alike(&format!("{SEQUENCE}\n{WINDOW}"), |world| {
         for seq in [100, 101, 105, 200] {

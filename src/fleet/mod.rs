@@ -23,6 +23,7 @@ use crate::model::time::{EventTime, Span};
 
 use crate::model::rng::Rng;
 
+pub mod mixed;
 pub mod oracle;
 pub mod plot;
 pub mod receiver;

@@ -73,11 +73,11 @@ impl Oracle {
 }
 
 impl Totals {
-    fn of(value: f64) -> Totals {
+    pub(super) fn of(value: f64) -> Totals {
         Totals { count: 1, sum: value, min: value, max: value }
     }
 
-    fn add(&mut self, value: f64) {
+    pub(super) fn add(&mut self, value: f64) {
         self.count += 1;
         self.sum += value;
         self.min = self.min.min(value);

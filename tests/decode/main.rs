@@ -10,7 +10,8 @@ use serde_json::Value;
 use tidegate::engine::decode::{DecodedTime, Decoder, Telling};
 use tidegate::engine::fields::FieldTable;
 use tidegate::engine::spec::{
-    FieldSpec, FieldsSpec, MappingSpec, StreamSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec, TimeUnit,
+    FieldSpec, FieldsSpec, MappingSpec, RecordsPattern, StreamSpec, TimeCandidate, TimeFallback, TimeFormat, TimeSpec,
+    TimeUnit,
 };
 use tidegate::model::ids::Name;
 use tidegate::model::limits::{FIELDS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
@@ -242,6 +243,23 @@ fn all_numbers_are_named_by_their_path_and_the_time_is_no_value() {
     assert_eq!(one(&spec, r#"{"ts":1713970366000,"v":1e400}"#), Err(NotFinite));
     assert_eq!(one(&spec, r#"{"v":1}"#), Err(MissingTime));
     assert_eq!(one(&spec, r#"{"ts":{"v":1},"w":2}"#), Err(BadTime));
+}
+
+#[test]
+fn a_record_without_values_is_refused_beside_good_ones_and_a_frame_without_values_is_none() {
+    let mapping = |records: &[&str]| {
+        let records = records.iter().map(|text| RecordsPattern::parse(text).unwrap()).collect();
+        let mut spec = stream(FieldsSpec::all(), TimeSpec::Receive);
+        spec.mapping.records = records;
+        spec
+    };
+    let payload = r#"{"m":[{"a":1},{"t":"keep alive"},{"a":2}],"t":"frame"}"#;
+    let value = |value| Ok(record(None, &[("a", value)], 0));
+    let expected = [value(1.0), Err(NoValues), value(2.0)];
+    assert_eq!(decode(&mapping(&["/m/*"]), payload), expected, "every record ends in the books");
+    assert_eq!(decode(&mapping(&["", "/m/*"]), payload), expected);
+    assert_eq!(decode(&mapping(&["/m/*"]), r#"{"m":[{"t":"keep alive"}]}"#), [Err(NoValues)]);
+    assert_eq!(decode(&mapping(&["/m/*"]), r#"{"m":[null]}"#), [Err(NoValues)], "nothing in it at all");
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub(super) struct Mapper {
     /// Per place of the trie, the last record that had something there.
     visited: Vec<u64>,
     number: u64,
+    /// The payload as a whole is a record too.
+    whole: bool,
     /// A record within another one was found in the payload.
     framed: bool,
     /// The payload is about something else: records without values are none.
@@ -121,6 +123,7 @@ impl Mapper {
             frames: Vec::new(),
             path: String::new(),
             number: 0,
+            whole: false,
             framed: false,
             may_be_empty: false,
             batch: DecodedBatch::default(),
@@ -192,7 +195,7 @@ impl Mapper {
         self.slots.finish(&mut record.slots);
         let empty = record.slots.why_empty();
         // What is around records may be nothing but their frame.
-        if self.depth == 0 && self.framed && empty == Some(RejectReason::NoValues) {
+        if self.depth == 0 && self.whole && self.framed && empty == Some(RejectReason::NoValues) {
             return;
         }
         let time = match self.time.resolve(&record.times) {
@@ -246,6 +249,7 @@ impl Visit for Walk<'_> {
         mapper.frames.clear();
         mapper.framed = false;
         let whole = mapper.places.start();
+        mapper.whole = whole;
         if whole {
             mapper.open();
         }

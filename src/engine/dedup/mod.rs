@@ -248,8 +248,13 @@ impl Stream {
                 let newest = self.devices.get(slot).newest();
                 let age = match record.source {
                     TimeSource::Receive => Age::Unknown,
-                    TimeSource::Device if newest.is_none_or(|newest| record.at > newest) => Age::Newer,
-                    TimeSource::Device => Age::NotNewer,
+                    TimeSource::Device => match newest {
+                        Some(newest) if record.at <= newest => Age::NotNewer,
+                        Some(newest) if record.at <= newest + self.spec.watermark.strategy.longest_wait() => {
+                            Age::HardlyNewer
+                        }
+                        Some(_) | None => Age::Newer,
+                    },
                 };
                 match self.dedup.judge_sequence(slot, record, age, horizon) {
                     Some(Verdict::Duplicate) => return true,

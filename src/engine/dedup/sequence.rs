@@ -12,6 +12,7 @@
 //! | in the window, 0 | | new: it was missing |
 //! | in the window, 1 | not newer | a duplicate |
 //! | in the window, 1 | newer than all before | a new start: a copy would have its time |
+//! | the highest | newer, by no more than the disorder | a duplicate: its copy, with the time of another clock |
 //! | behind the window | not newer, and not small | a duplicate |
 //! | behind the window | newer, or none, or number < horizon | a new start |
 //!
@@ -49,6 +50,9 @@ pub(super) enum Verdict {
 pub(super) enum Age {
     /// Newer than all readings before: no copy of one of them.
     Newer,
+    /// Newer than all readings before, and by so little that it may be a copy of the newest:
+    /// where it is the gateway that writes the time, each has its own clock.
+    HardlyNewer,
     /// Of a time at or before one that has been seen.
     NotNewer,
     /// It has no time of its own.
@@ -81,10 +85,11 @@ impl Sequence {
     pub(super) fn judge(&mut self, number: u64, age: Age, horizon: usize) -> Verdict {
         let span = horizon as u64;
         let new = |missing| Verdict::New { missing, restarted: false };
+        let newer = matches!(age, Age::Newer | Age::HardlyNewer);
         if number > self.now.highest {
             let step = number - self.now.highest;
             if step > span
-                && age != Age::Newer
+                && !newer
                 && let Some(before) = self.before.as_mut().filter(|before| before.covers(number, span))
             {
                 return if before.insert(number) { new(0) } else { Verdict::Duplicate };
@@ -95,10 +100,11 @@ impl Sequence {
             return new(self.now.advance(step, span));
         }
         if self.now.covers(number, span) {
-            return match (self.now.insert(number), age) {
-                (true, _) => new(0),
-                (false, Age::Newer) => self.start_over(number, horizon),
-                (false, Age::NotNewer | Age::Unknown) => Verdict::Duplicate,
+            let copies_newest = number == self.now.highest && age == Age::HardlyNewer;
+            return match self.now.insert(number) {
+                true => new(0),
+                false if newer && !copies_newest => self.start_over(number, horizon),
+                false => Verdict::Duplicate,
             };
         }
         if age == Age::NotNewer && number >= span { Verdict::Duplicate } else { self.start_over(number, horizon) }
@@ -219,6 +225,16 @@ mod tests {
 
     fn restarted(missing: u64) -> Verdict {
         Verdict::New { missing, restarted: true }
+    }
+
+    #[test]
+    fn a_copy_of_the_newest_may_have_the_time_of_a_clock_that_is_ahead() {
+        let mut seen = Sequence::begin(10, 8);
+        assert_eq!(seen.judge(10, Age::HardlyNewer, 8), Verdict::Duplicate);
+        assert_eq!(seen.judge(11, Age::HardlyNewer, 8), new(0));
+        assert_eq!(seen.judge(11, Age::Newer, 8), restarted(0), "no clock is so far ahead");
+        assert_eq!(seen.judge(12, Age::Newer, 8), new(0));
+        assert_eq!(seen.judge(11, Age::HardlyNewer, 8), restarted(0), "a copy of an older one is not newer");
     }
 
     #[test]
