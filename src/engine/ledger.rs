@@ -36,6 +36,8 @@ pub struct StreamLedger {
     pub unprotected: u64,
     /// Outside the balance: fields that accepted records had to leave behind.
     pub fields_left_out: u64,
+    /// Outside the balance: fields that `carry_forward` had no room to remember.
+    pub fields_not_carried: u64,
     /// Outside the balance: sequence numbers that never came, as far as `dedup` can tell.
     pub sequence_gaps: u64,
     /// Outside the balance: sequences that started over.
@@ -149,6 +151,7 @@ impl StreamLedger {
             self.tombstones_evicted,
             self.filtered,
             self.availability,
+            self.fields_not_carried,
         ] {
             put_u64(out, count);
         }
@@ -178,6 +181,7 @@ impl StreamLedger {
         ledger.tombstones_evicted = reader.u64()?;
         ledger.filtered = reader.u64()?;
         ledger.availability = reader.u64()?;
+        ledger.fields_not_carried = reader.u64()?;
         Ok(ledger)
     }
 }

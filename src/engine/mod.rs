@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `calculations` `expression` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
+//! | what comes in and goes out | `step` · `intake` `availability` · `decode` · `carry` `calculations` `expression` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -26,6 +26,7 @@ pub mod aggregate;
 mod availability;
 mod backfill;
 mod calculations;
+mod carry;
 pub mod chain;
 mod checkpoint;
 pub mod commit_policy;
@@ -81,6 +82,7 @@ use crate::model::time::{EventTime, Now};
 
 use self::decode::Decoder;
 use self::emit::Emit;
+use self::intake::Whole;
 use self::join::{Joins, Taps};
 use self::outbox::Outbox;
 use self::redelivery::Redelivery;
@@ -110,10 +112,11 @@ pub struct Engine {
     uplink_up: bool,
     resumed: bool,
     partial_before: Option<EventTime>,
-    /// Of the record at hand, with what is computed.
-    values: Vec<(FieldIx, f64)>,
+    /// The record at hand, where more counts than was sent.
+    whole: Whole,
     open_cost: usize,
     device_cost: usize,
+    carry_cost: usize,
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
     unmatched: u64,
@@ -166,9 +169,10 @@ impl Engine {
             uplink_up: false,
             resumed: false,
             partial_before: None,
-            values: Vec::new(),
+            whole: Whole::default(),
             open_cost: 0,
             device_cost: 0,
+            carry_cost: 0,
             acks: Vec::new(),
             unmatched: 0,
             unknown_devices: 0,
@@ -214,15 +218,23 @@ impl Engine {
         }
     }
 
-    /// Takes a decoded record in, past topic and payload: for replays of plain
-    /// traces, tests and benchmarks.
+    /// Takes a decoded record in, past topic, payload and calculations: for replays of
+    /// plain traces, tests and benchmarks.
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
         self.outbox.set_now(now);
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
         let index = stream;
+        let mut whole = core::mem::take(&mut self.whole);
         let (stream, mut out, _) = self.parts(index, now);
-        stream.accept(&mut out, live, record);
+        if stream.spec.carry_forward.is_some() {
+            whole.begin(record);
+            stream.carry_into(record, &mut whole);
+            stream.accept(&mut out, live, &whole.record(record), record);
+        } else {
+            stream.accept(&mut out, live, record, record);
+        }
+        self.whole = whole;
         self.settle_joins(now, index);
     }
 
@@ -280,6 +292,7 @@ impl Engine {
             partial_before: self.partial_before,
             open_cost: &mut self.open_cost,
             device_cost: &mut self.device_cost,
+            carry_cost: &mut self.carry_cost,
             taps: self.joins.tap(index, &mut self.taps),
             canary: self.canary,
         };

@@ -1,7 +1,7 @@
 //! `[[streams]]`.
 
 use crate::config::problem::{Report, Wrong};
-use crate::engine::spec::{KeySpec, Scope, Strategy, StreamSpec, TopicSpec, WatermarkSpec, WindowSpec};
+use crate::engine::spec::{FieldsSpec, KeySpec, Scope, Strategy, StreamSpec, TopicSpec, WatermarkSpec, WindowSpec};
 use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
 
@@ -66,6 +66,7 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let state_ttl = table.parsed("state_ttl", watermark::OFF, report, |text| {
         scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
     });
+    let carry_forward = carry_forward(table, fields.as_ref(), report);
     let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
     let records = records::check(table, is_paired, report);
@@ -91,12 +92,27 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
         devices_max: devices_max?,
         state_ttl: state_ttl?,
         dedup,
+        carry_forward: carry_forward?,
         records: records?,
         windows: windows?,
         ..StreamSpec::new(stream_name?, first.pattern, first.device)
     };
     check_state_ttl(table, &stream, report);
     Some(stream)
+}
+
+/// With one field there is nothing that a record could lack.
+fn carry_forward(table: &Table<'_>, fields: Option<&FieldsSpec>, report: &mut Report) -> Option<Option<Span>> {
+    let age_max = table.parsed("carry_forward", watermark::OFF, report, |text| {
+        scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
+    })?;
+    if let (Some(_), Some(FieldsSpec::Named(named))) = (age_max, fields)
+        && named.len() == 1
+    {
+        let wrong = Wrong::new("completes nothing: the stream has but one field");
+        report.warn(&table.spot_of("carry_forward"), wrong);
+    }
+    Some(age_max)
 }
 
 /// A device that comes back after `state_ttl` must find its old windows behind it.

@@ -1,0 +1,145 @@
+//! What devices said last (`carry.rs`), in columns, in blocks of devices so that a snapshot
+//! can be handed over in pieces.
+//!
+//! ```text
+//! 0: the stream carries nothing | 1, blocks until n is 0
+//! block: n | newest of all | n × slots between | n × fields | n × newest behind that of all |
+//!        fields | behind the device's newest | kinds | values
+//! ```
+//!
+//! A kind is the number of decimal places, or that it is a float, or a state. A page has the
+//! fields that were said since the last commit; it goes by what is known under the page
+//! before it, so a page that says 0 ends all that was known.
+
+use crate::engine::carry::{Carry, Datum, Held};
+use crate::engine::devices::SlotKind;
+use crate::engine::stream::Stream;
+use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_time, put_u64};
+use crate::model::ids::{FieldIx, StateIx};
+use crate::model::limits::FIELDS_MAX;
+use crate::model::time::EventTime;
+
+use super::columns::{FLOAT, before, decimal, difference, put_slots, read_slots, read_value};
+use super::{Extent, HandOver};
+
+/// Devices in a block.
+const BLOCK_LEN: usize = 256;
+/// Above every number of decimal places.
+const STATE: u8 = 254;
+
+/// `hand_over` is offered what is there after each block.
+pub(super) fn write(out: &mut Vec<u8>, stream: &Stream, extent: Extent, hand_over: HandOver<'_>) {
+    if stream.spec.carry_forward.is_none() {
+        return out.push(0);
+    }
+    out.push(1);
+    let carry = &stream.carry;
+    let slots: Vec<u32> = match extent {
+        Extent::Changes => carry.changed_slots(),
+        Extent::Whole => carry.slots().collect(),
+    };
+    for block in slots.chunks(BLOCK_LEN) {
+        match extent {
+            Extent::Changes => write_block(out, block, &|slot| carry.changed_of(slot).copied().collect()),
+            Extent::Whole => write_block(out, block, &|slot| carry.held(slot).copied().collect()),
+        }
+        hand_over(out);
+    }
+    put_u64(out, 0);
+}
+
+fn write_block(out: &mut Vec<u8>, slots: &[u32], held_of: &dyn Fn(u32) -> Vec<Held>) {
+    let devices: Vec<Vec<Held>> = slots.iter().map(|slot| held_of(*slot)).collect();
+    let newest = |held: &[Held]| held.iter().map(|held| held.at).max();
+    let reference = devices.iter().filter_map(|held| newest(held)).max();
+    put_u64(out, slots.len() as u64);
+    put_time(out, reference);
+    put_slots(out, slots.iter().copied());
+    devices.iter().for_each(|held| put_u64(out, held.len() as u64));
+    devices.iter().for_each(|held| put_behind(out, reference, newest(held)));
+    devices.iter().flatten().for_each(|held| put_u64(out, u64::from(held.field.0)));
+    for held in &devices {
+        let newest = newest(held);
+        held.iter().for_each(|held| put_behind(out, newest, Some(held.at)));
+    }
+    for held in devices.iter().flatten() {
+        out.push(match held.datum {
+            Datum::Number(value) => decimal(value).0,
+            Datum::State(_) => STATE,
+        });
+    }
+    for held in devices.iter().flatten() {
+        match held.datum {
+            Datum::State(state) => put_u64(out, u64::from(state.0)),
+            Datum::Number(value) => match decimal(value) {
+                (FLOAT, _, value) => put_f64(out, value),
+                (_, digits, _) => put_i64(out, digits),
+            },
+        }
+    }
+}
+
+fn put_behind(out: &mut Vec<u8>, newest: Option<EventTime>, at: Option<EventTime>) {
+    put_u64(out, difference(newest, at).cast_unsigned());
+}
+
+/// Applies what [`write`] wrote.
+pub(super) fn read(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+    match reader.u8()? {
+        0 => {
+            stream.carry = Carry::default();
+            return Ok(());
+        }
+        1 => {}
+        _ => return Err(Damaged),
+    }
+    loop {
+        let count = reader.u64()?;
+        if count == 0 {
+            return Ok(());
+        }
+        read_block(reader, stream, count)?;
+    }
+}
+
+fn read_block(reader: &mut Reader<'_>, stream: &mut Stream, count: u64) -> Result<(), Damaged> {
+    let reference = reader.time()?;
+    let slots = read_slots(reader, count, stream)?;
+    let is_device = |slot: &u32| stream.devices.get(*slot).kind == SlotKind::Device;
+    if !slots.iter().all(is_device) {
+        return Err(Damaged);
+    }
+    let lens: Vec<usize> = slots.iter().map(|_| reader.uint()).collect::<Result<_, _>>()?;
+    if lens.iter().any(|len| *len > FIELDS_MAX) {
+        return Err(Damaged);
+    }
+    let behind = |reader: &mut Reader<'_>, newest: Option<EventTime>| -> Result<EventTime, Damaged> {
+        Ok(before(newest, reader.u64()?.cast_signed()))
+    };
+    let newest: Vec<EventTime> = slots.iter().map(|_| behind(reader, reference)).collect::<Result<_, _>>()?;
+    // Whose each value is, as a place among the slots.
+    let whose: Vec<usize> =
+        lens.iter().enumerate().flat_map(|(device, len)| core::iter::repeat_n(device, *len)).collect();
+    let fields: Vec<FieldIx> = whose.iter().map(|_| read_field(reader, stream)).collect::<Result<_, _>>()?;
+    let times: Vec<EventTime> =
+        whose.iter().map(|device| behind(reader, Some(newest[*device]))).collect::<Result<_, _>>()?;
+    let kinds = reader.take(whose.len())?;
+    for (place, device) in whose.iter().enumerate() {
+        let datum = match kinds[place] {
+            STATE => Datum::State(read_state(reader, stream)?),
+            places => Datum::Number(read_value(reader, places)?),
+        };
+        stream.carry.restore(slots[*device], Held { field: fields[place], datum, at: times[place] });
+    }
+    Ok(())
+}
+
+fn read_field(reader: &mut Reader<'_>, stream: &Stream) -> Result<FieldIx, Damaged> {
+    let field: u16 = reader.uint()?;
+    if usize::from(field) < stream.fields.names().len() { Ok(FieldIx(field)) } else { Err(Damaged) }
+}
+
+fn read_state(reader: &mut Reader<'_>, stream: &Stream) -> Result<StateIx, Damaged> {
+    let state: u16 = reader.uint()?;
+    if usize::from(state) < stream.fields.states().texts().len() { Ok(StateIx(state)) } else { Err(Damaged) }
+}
