@@ -26,7 +26,7 @@
 //! known stay right. Freed with the device. A stream without it has nothing here, and pays
 //! one branch for each record.
 
-use crate::model::ids::{FieldIx, StateIx};
+use crate::model::ids::{FieldIx, Name, StateIx};
 use crate::model::limits::{CARRY_BYTES_MAX, FIELDS_MAX};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Span};
@@ -89,9 +89,9 @@ impl Carry {
         self.devices.get_mut(slot as usize).map_or(0, |memory| core::mem::take(memory).cost())
     }
 
-    /// Goes on under this spec: fields have the `places` of today, and those that are
-    /// configured no more, or as something else, are forgotten.
-    pub(super) fn fit(&mut self, spec: &StreamSpec, places: &[Option<FieldIx>], names: &[crate::model::ids::Name]) {
+    /// Goes on under this spec. Fields, by `names`, have the `places` of today; those that
+    /// are configured no more, or as something else, are forgotten.
+    pub(super) fn fit(&mut self, spec: &StreamSpec, places: &[Option<FieldIx>], names: &[Name]) {
         self.number = None;
         if spec.carry_forward.is_none() {
             *self = Carry::default();
@@ -265,5 +265,60 @@ impl Stream {
 
     fn is_of_one_record(&self, field: FieldIx) -> bool {
         self.marker == Some(field) || self.carry.number == Some(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(field: u16, value: f64, at: i64) -> Held {
+        Held { field: FieldIx(field), datum: Datum::Number(value), at: EventTime::from_millis(at) }
+    }
+
+    #[test]
+    fn of_equal_times_the_last_to_come_is_known_and_an_older_one_is_not() {
+        let (mut carry, mut cost) = (Carry::default(), 0);
+        for (value, at) in [(1.0, 10), (2.0, 10), (3.0, 9)] {
+            assert!(carry.remember(&mut cost, 4, said(7, value, at)));
+        }
+        assert_eq!(carry.held(4).collect::<Vec<_>>(), [&said(7, 2.0, 10)]);
+        assert_eq!((cost, carry.cost(), carry.forget(4), carry.cost()), (36, 36, 36, 0));
+    }
+
+    #[test]
+    fn a_value_holds_from_its_time_on_for_as_long_as_it_may() {
+        let held = said(0, 1.0, 100);
+        let holds = |at: i64| held.holds_at(EventTime::from_millis(at), Span::from_millis(5));
+        assert_eq!([99, 100, 105, 106].map(holds), [false, true, true, false]);
+        assert!(said(0, 1.0, i64::MIN).holds_at(EventTime::MAX, Span::from_millis(u64::MAX)));
+    }
+
+    #[test]
+    fn a_page_hears_of_fields_that_were_said_and_of_slots_that_were_given_again_once() {
+        let (mut carry, mut cost) = (Carry::default(), 0);
+        carry.remember(&mut cost, 2, said(0, 1.0, 1));
+        carry.remember(&mut cost, 2, said(63, 1.0, 1));
+        carry.mark_committed();
+        carry.remember(&mut cost, 2, said(63, 2.0, 2));
+        carry.remember(&mut cost, 0, said(1, 2.0, 2));
+        assert_eq!(carry.changed_slots(), [0, 2]);
+        assert_eq!(carry.changed_of(2).collect::<Vec<_>>(), [&said(63, 2.0, 2)]);
+        cost -= carry.forget(2);
+        assert_eq!(carry.changed_slots(), [0], "it ended: nothing of it is written");
+        carry.remember(&mut cost, 2, said(5, 3.0, 3));
+        assert_eq!((carry.changed_slots(), carry.changed_of(2).count()), (vec![0, 2], 1));
+        assert_eq!(cost, carry.cost());
+        carry.mark_committed();
+        assert_eq!(carry.changed_slots().len(), 0);
+    }
+
+    #[test]
+    fn full_is_full_for_what_is_new_only() {
+        let (mut carry, mut cost) = (Carry::default(), CARRY_BYTES_MAX - DEVICE_COST - FIELD_COST);
+        assert!(carry.remember(&mut cost, 0, said(0, 1.0, 1)));
+        assert!(!carry.remember(&mut cost, 0, said(1, 1.0, 1)) && !carry.remember(&mut cost, 1, said(0, 1.0, 1)));
+        assert!(carry.remember(&mut cost, 0, said(0, 2.0, 2)));
+        assert_eq!((cost, carry.held(0).next()), (CARRY_BYTES_MAX, Some(&said(0, 2.0, 2))));
     }
 }

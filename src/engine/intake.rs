@@ -191,6 +191,19 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Takes in a record that nothing is calculated from, with what is carried forward.
+    pub(super) fn accept_completed(&mut self, now: Now, index: usize, sent: &Record<'_>) {
+        let live = self.idle_clock.read(now.proc);
+        let mut whole = core::mem::take(&mut self.whole);
+        whole.begin(sent);
+        let (stream, mut out, _) = self.parts(index, now);
+        stream.carry_into(sent, &mut whole);
+        stream.accept(&mut out, live, &whole.record(sent), sent);
+        self.whole = whole;
+    }
+}
+
 /// A record as it counts: with what is carried forward and computed. Buffers that are used
 /// again, so that nothing is allocated per record.
 #[derive(Debug, Default)]

@@ -225,16 +225,12 @@ impl Engine {
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
         let index = stream;
-        let mut whole = core::mem::take(&mut self.whole);
-        let (stream, mut out, _) = self.parts(index, now);
-        if stream.spec.carry_forward.is_some() {
-            whole.begin(record);
-            stream.carry_into(record, &mut whole);
-            stream.accept(&mut out, live, &whole.record(record), record);
+        if self.streams[index].spec.carry_forward.is_some() {
+            self.accept_completed(now, index, record);
         } else {
+            let (stream, mut out, _) = self.parts(index, now);
             stream.accept(&mut out, live, record, record);
         }
-        self.whole = whole;
         self.settle_joins(now, index);
     }
 

@@ -143,3 +143,98 @@ fn read_state(reader: &mut Reader<'_>, stream: &Stream) -> Result<StateIx, Damag
     let state: u16 = reader.uint()?;
     if usize::from(state) < stream.fields.states().texts().len() { Ok(StateIx(state)) } else { Err(Damaged) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::spec::StreamSpec;
+    use crate::model::ids::{DeviceId, Name};
+    use crate::model::template::Template;
+    use crate::model::time::Span;
+    use crate::model::topic::TopicPattern;
+
+    fn stream(devices: u32) -> Stream {
+        let topic = TopicPattern::parse("d/{device}").expect("valid");
+        let device = Template::parse("{device}", &topic).expect("valid");
+        let spec = StreamSpec::new(Name::new("s").expect("valid"), topic, device);
+        let mut stream = Stream::new(StreamSpec { carry_forward: Some(Span::from_secs(1)), ..spec });
+        for field in ["v", "w", "mode"] {
+            stream.fields.intern(field);
+        }
+        stream.fields.intern_state("on");
+        for device in 0..devices {
+            stream.devices.add(&DeviceId::new(&format!("d{device}")).expect("valid"));
+        }
+        stream
+    }
+
+    fn number(field: u16, value: f64, at: i64) -> Held {
+        Held { field: FieldIx(field), datum: Datum::Number(value), at: EventTime::from_millis(at) }
+    }
+
+    fn state(at: i64) -> Held {
+        Held { field: FieldIx(2), datum: Datum::State(StateIx(0)), at: EventTime::from_millis(at) }
+    }
+
+    fn written(stream: &Stream, extent: Extent) -> (Vec<u8>, usize) {
+        let (mut out, mut pieces) = (Vec::new(), 0);
+        write(&mut out, stream, extent, &mut |_| pieces += 1);
+        (out, pieces)
+    }
+
+    #[test]
+    fn what_is_known_comes_back_to_the_bit_in_pieces_and_takes_no_more_than_was_said() {
+        let mut whole = stream(600);
+        for slot in (0..600).filter(|slot| slot % 7 != 3) {
+            let extremes = [0.1, -0.0, 1.0 / 3.0, f64::MAX, 9_007_199_254_740_991.0];
+            whole.carry.restore(slot, number(0, extremes[slot as usize % 5], i64::MIN));
+            whole.carry.restore(slot, number(1, f64::MIN_POSITIVE, i64::MAX - i64::from(slot)));
+            if slot % 2 == 0 {
+                whole.carry.restore(slot, state(i64::from(slot)));
+            }
+        }
+        let (bytes, pieces) = written(&whole, Extent::Whole);
+        assert_eq!(pieces, 3);
+        assert!(bytes.len() <= whole.carry.cost(), "{} bytes, {} at most", bytes.len(), whole.carry.cost());
+        let mut back = stream(600);
+        read(&mut Reader::new(&bytes), &mut back).expect("what was written");
+        let bits = |stream: &Stream| format!("{:?}", stream.carry);
+        assert_eq!(bits(&back), bits(&whole));
+        for cut in (0..bytes.len()).step_by(97) {
+            assert_eq!(read(&mut Reader::new(&bytes[..cut]), &mut stream(600)), Err(Damaged), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_device_field_or_state_is_damage() {
+        let mut whole = stream(1);
+        whole.carry.restore(0, state(0));
+        let (bytes, _) = written(&whole, Extent::Whole);
+        let mut other = stream(1);
+        other.devices.free(0);
+        assert_eq!(read(&mut Reader::new(&bytes), &mut other), Err(Damaged), "a vacant slot");
+        for place in 0..bytes.len() {
+            for value in [3, 64, 255] {
+                let mut bytes = bytes.clone();
+                bytes[place] = value;
+                // Never a panic; and what is taken is one of the fields.
+                let mut other = stream(1);
+                if read(&mut Reader::new(&bytes), &mut other).is_ok() {
+                    assert!(other.carry.held(0).all(|held| held.field.0 < 3));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_carries_nothing_takes_one_byte_and_ends_what_was_known() {
+        let mut off = stream(1);
+        off.spec.carry_forward = None;
+        let (bytes, _) = written(&off, Extent::Whole);
+        assert_eq!(bytes, [0]);
+        let mut on = stream(1);
+        on.carry.restore(0, state(0));
+        read(&mut Reader::new(&bytes), &mut on).expect("what was written");
+        assert_eq!(on.carry.slots().count(), 0);
+    }
+}
