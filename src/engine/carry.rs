@@ -256,7 +256,7 @@ impl Stream {
         if self.spec.carry_forward.is_none() || self.is_from_the_future(out.now, sent) {
             return;
         }
-        let Ok(slot) = self.slot_of(out, sent.device) else { return };
+        let Ok(slot) = self.slot_of(out.device_cost, sent.device) else { return };
         self.remember(out, slot, sent);
         // What is known of it goes with its state: it was not silent.
         self.arm_expiry(slot, live);

@@ -302,31 +302,13 @@ impl Stream {
         let group = if self.has_groups { Some(self.group_slot(out, record.group)?) } else { None };
         let slot = match known {
             Some(slot) => slot,
-            None => self.add_device(out, record.device)?,
+            None => self.add_device(out.device_cost, record.device)?,
         };
         if let Some(group) = group
             && self.devices.get(slot).group != Some(group)
         {
             self.move_to_group(out, slot, group);
         }
-        Ok(slot)
-    }
-
-    /// The slot of a device, which may be in no group yet.
-    pub(super) fn slot_of(&mut self, out: &mut Emit<'_>, device: &str) -> Result<u32, RejectReason> {
-        match self.devices.find(device) {
-            Some(slot) => Ok(slot),
-            None if self.devices.device_count() >= self.spec.devices_max => Err(RejectReason::TooManyDevices),
-            None => self.add_device(out, device),
-        }
-    }
-
-    /// Gives a device that is not known its slot.
-    fn add_device(&mut self, out: &mut Emit<'_>, device: &str) -> Result<u32, RejectReason> {
-        let name = DeviceId::new(device).ok_or(RejectReason::BadDevice)?;
-        self.take_room(out.device_cost, &name).ok_or(RejectReason::TooManyDevices)?;
-        let slot = self.devices.add(&name);
-        self.revive(out.device_cost, slot);
         Ok(slot)
     }
 

@@ -66,7 +66,9 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let state_ttl = table.parsed("state_ttl", watermark::OFF, report, |text| {
         scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
     });
-    let carry_forward = carry_forward(table, fields.as_ref(), report);
+    let carry_forward = table.parsed("carry_forward", watermark::OFF, report, |text| {
+        scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
+    });
     let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
     let records = records::check(table, is_paired, report);
@@ -98,21 +100,18 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
         ..StreamSpec::new(stream_name?, first.pattern, first.device)
     };
     check_state_ttl(table, &stream, report);
+    check_carry_forward(table, &stream, report);
     Some(stream)
 }
 
 /// With one field there is nothing that a record could lack.
-fn carry_forward(table: &Table<'_>, fields: Option<&FieldsSpec>, report: &mut Report) -> Option<Option<Span>> {
-    let age_max = table.parsed("carry_forward", watermark::OFF, report, |text| {
-        scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
-    })?;
-    if let (Some(_), Some(FieldsSpec::Named(named))) = (age_max, fields)
+fn check_carry_forward(table: &Table<'_>, stream: &StreamSpec, report: &mut Report) {
+    if let (Some(_), FieldsSpec::Named(named)) = (stream.carry_forward, &stream.mapping.fields)
         && named.len() == 1
     {
         let wrong = Wrong::new("completes nothing: the stream has but one field");
         report.warn(&table.spot_of("carry_forward"), wrong);
     }
-    Some(age_max)
 }
 
 /// A device that comes back after `state_ttl` must find its old windows behind it.

@@ -38,37 +38,60 @@ pub(super) fn write(out: &mut Vec<u8>, stream: &Stream, extent: Extent, hand_ove
         Extent::Changes => carry.changed_slots(),
         Extent::Whole => carry.slots().collect(),
     };
+    let mut held = Vec::new();
     for block in slots.chunks(BLOCK_LEN) {
-        match extent {
-            Extent::Changes => write_block(out, block, &|slot| carry.changed_of(slot).copied().collect()),
-            Extent::Whole => write_block(out, block, &|slot| carry.held(slot).copied().collect()),
+        held.clear();
+        let mut lens = Vec::with_capacity(block.len());
+        for slot in block {
+            let before = held.len();
+            match extent {
+                Extent::Changes => held.extend(carry.changed_of(*slot)),
+                Extent::Whole => held.extend(carry.held(*slot)),
+            }
+            lens.push(held.len() - before);
         }
+        write_block(out, block, &lens, &held);
         hand_over(out);
     }
     put_u64(out, 0);
 }
 
-fn write_block(out: &mut Vec<u8>, slots: &[u32], held_of: &dyn Fn(u32) -> Vec<Held>) {
-    let devices: Vec<Vec<Held>> = slots.iter().map(|slot| held_of(*slot)).collect();
+/// `lens`: how many of `held` are of each of the slots.
+fn write_block(out: &mut Vec<u8>, slots: &[u32], lens: &[usize], held: &[Held]) {
+    let mut rest = held;
+    let of_device = |len: &usize| {
+        let (own, others) = rest.split_at(*len);
+        rest = others;
+        own
+    };
+    let devices: Vec<&[Held]> = lens.iter().map(of_device).collect();
     let newest = |held: &[Held]| held.iter().map(|held| held.at).max();
-    let reference = devices.iter().filter_map(|held| newest(held)).max();
+    let reference = newest(held);
     put_u64(out, slots.len() as u64);
     put_time(out, reference);
     put_slots(out, slots.iter().copied());
-    devices.iter().for_each(|held| put_u64(out, held.len() as u64));
-    devices.iter().for_each(|held| put_behind(out, reference, newest(held)));
-    devices.iter().flatten().for_each(|held| put_u64(out, u64::from(held.field.0)));
-    for held in &devices {
-        let newest = newest(held);
-        held.iter().for_each(|held| put_behind(out, newest, Some(held.at)));
+    for len in lens {
+        put_u64(out, *len as u64);
     }
-    for held in devices.iter().flatten() {
+    for device in &devices {
+        put_behind(out, reference, newest(device));
+    }
+    for held in held {
+        put_u64(out, u64::from(held.field.0));
+    }
+    for device in &devices {
+        let newest = newest(device);
+        for held in *device {
+            put_behind(out, newest, Some(held.at));
+        }
+    }
+    for held in held {
         out.push(match held.datum {
             Datum::Number(value) => decimal(value).0,
             Datum::State(_) => STATE,
         });
     }
-    for held in devices.iter().flatten() {
+    for held in held {
         match held.datum {
             Datum::State(state) => put_u64(out, u64::from(state.0)),
             Datum::Number(value) => match decimal(value) {
