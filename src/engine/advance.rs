@@ -15,7 +15,7 @@ use super::watermark::adaptive::Target;
 impl Stream {
     /// Strategy `punctuated`: the mark is taken out, for it is no value.
     #[cold]
-    pub(super) fn accept_marked(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
+    pub(super) fn accept_marked(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, sent: &Record<'_>) {
         let mut values = heapless::Vec::<_, FIELDS_MAX>::new();
         let mut is_mark = false;
         for value in record.values {
@@ -26,7 +26,7 @@ impl Stream {
                 values.push(*value).unwrap_or_default();
             }
         }
-        self.take_in(out, live, &Record { values: &values, ..*record }, is_mark);
+        self.take_in(out, live, &Record { values: &values, ..*record }, sent, is_mark);
     }
 
     /// A record of the device in `slot` has met its windows. True when the watermark

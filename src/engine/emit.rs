@@ -31,6 +31,8 @@ pub(super) struct Emit<'a> {
     pub open_cost: &'a mut usize,
     /// What all devices take of it; see `limits::DEVICES_COST_MAX`.
     pub device_cost: &'a mut usize,
+    /// What is remembered for `carry_forward` takes of it; see `limits::CARRY_BYTES_MAX`.
+    pub carry_cost: &'a mut usize,
     /// What joins want to hear of the stream, if any do.
     pub taps: Option<&'a mut Taps>,
     /// A rule that is broken on purpose.

@@ -5,6 +5,7 @@
 //! said to be online. All that fall idle at one moment do so together.
 
 use crate::model::ids::DeviceId;
+use crate::model::record::RejectReason;
 use crate::model::time::Span;
 
 use super::devices::SlotKind;
@@ -89,16 +90,30 @@ impl Stream {
     /// A device that exists before it has sent anything: under scope `stream` the
     /// watermark waits for it until it is idle.
     pub(super) fn register(&mut self, device_cost: &mut usize, live: LiveTime, name: &DeviceId) {
-        if self.devices.find(name.as_str()).is_some() || self.devices.device_count() >= self.spec.devices_max {
+        if self.devices.find(name.as_str()).is_some() {
             return;
         }
-        if self.take_room(device_cost, name).is_none() {
-            return;
-        }
-        let slot = self.devices.add(name);
-        self.revive(device_cost, slot);
+        let Ok(slot) = self.slot_of(device_cost, name.as_str()) else { return };
         self.hear(live, slot);
         self.rejoin(slot);
+    }
+
+    /// The slot of a device, which may be in no group yet.
+    pub(super) fn slot_of(&mut self, device_cost: &mut usize, device: &str) -> Result<u32, RejectReason> {
+        match self.devices.find(device) {
+            Some(slot) => Ok(slot),
+            None if self.devices.device_count() >= self.spec.devices_max => Err(RejectReason::TooManyDevices),
+            None => self.add_device(device_cost, device),
+        }
+    }
+
+    /// Gives a device that is not known its slot.
+    pub(super) fn add_device(&mut self, device_cost: &mut usize, device: &str) -> Result<u32, RejectReason> {
+        let name = DeviceId::new(device).ok_or(RejectReason::BadDevice)?;
+        self.take_room(device_cost, &name).ok_or(RejectReason::TooManyDevices)?;
+        let slot = self.devices.add(&name);
+        self.revive(device_cost, slot);
+        Ok(slot)
     }
 
     /// The device is there: it is active, and its silence begins now.

@@ -1,6 +1,6 @@
 //! Whose a message is: an availability signal, readings of a stream, or nobody's.
 
-use crate::model::ids::{DeviceId, FieldIx};
+use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::limits::{LABELS_MAX, PAYLOAD_BYTES_MAX};
 use crate::model::record::{Record, RejectReason, TimeSource};
 use crate::model::template::{Source, Template};
@@ -8,6 +8,7 @@ use crate::model::time::{EventTime, Now};
 use crate::model::topic::Captures;
 
 use super::calculations::Calculated;
+use super::carry::{Datum, Held};
 use super::decode::batch::{DecodedBatch, DecodedEntry};
 use super::decode::{DecodedTime, Telling};
 use super::redelivery::fingerprint;
@@ -102,11 +103,11 @@ impl Engine {
             Err(reason) => return stream.reject(reason),
         };
         self.read_payload(&sender, message.topic, message.payload);
-        let mut computed = core::mem::take(&mut self.values);
+        let mut whole = core::mem::take(&mut self.whole);
         for place in 0..self.decoders[index].batch().records().len() {
-            self.take_record(now, &sender, place, message.retain, &mut computed);
+            self.take_record(now, &sender, place, message.retain, &mut whole);
         }
-        self.values = computed;
+        self.whole = whole;
         self.take_aftermath(now, index);
     }
 
@@ -141,14 +142,7 @@ impl Engine {
 
     /// Takes one of the records of the payload in that was read last.
     #[inline]
-    fn take_record(
-        &mut self,
-        now: Now,
-        sender: &Sender<'_>,
-        place: usize,
-        retain: bool,
-        computed: &mut Vec<(FieldIx, f64)>,
-    ) {
+    fn take_record(&mut self, now: Now, sender: &Sender<'_>, place: usize, retain: bool, whole: &mut Whole) {
         let live = self.idle_clock.read(now.proc);
         let index = sender.stream;
         let (stream, mut out, decoder) = self.parts(index, now);
@@ -183,27 +177,82 @@ impl Engine {
             return stream.ignore();
         }
         let group = who.as_ref().and_then(|who| who.group.as_ref()).map_or("", DeviceId::as_str);
-        let (mut values, states) = (batch.values(entry), batch.states(entry));
-        let mut left_out = entry.left_out;
-        if !stream.calculations.is_empty()
-            && let Some(who) = &who
-        {
-            computed.clear();
-            computed.extend_from_slice(values);
-            match stream.calculations.apply(&stream.spec, &stream.fields, who, at, computed, states) {
+        let sent = Record {
+            group,
+            source,
+            states: batch.states(entry),
+            ..Record::new(device.as_str(), at, batch.values(entry))
+        };
+        let (mut record, mut left_out) = (sent, entry.left_out);
+        if stream.spec.carry_forward.is_some() || !stream.calculations.is_empty() {
+            match stream.complete(who.as_ref(), &sent, whole) {
                 Calculated::Counts(more) => left_out += more,
-                Calculated::Filtered => return stream.filter(),
-                Calculated::Failed => return stream.reject(RejectReason::Expression),
+                Calculated::Filtered => {
+                    stream.filter();
+                    return stream.remember_unaccepted(&mut out, live, &sent);
+                }
+                Calculated::Failed => {
+                    stream.reject(RejectReason::Expression);
+                    return stream.remember_unaccepted(&mut out, live, &sent);
+                }
             }
-            values = computed;
+            record = whole.record(&sent);
         }
-        let record = Record { group, source, states, ..Record::new(device.as_str(), at, values) };
         let accepted = stream.ledger.accepted;
-        stream.accept(&mut out, live, &record);
+        stream.accept(&mut out, live, &record, &sent);
         if stream.ledger.accepted > accepted {
             stream.ledger.fields_left_out += u64::from(left_out);
         }
         self.settle_joins(now, index);
+    }
+}
+
+impl Engine {
+    /// Takes in a record that nothing is calculated from, with what is carried forward.
+    pub(super) fn accept_completed(&mut self, now: Now, index: usize, sent: &Record<'_>) {
+        let live = self.idle_clock.read(now.proc);
+        let mut whole = core::mem::take(&mut self.whole);
+        whole.begin(sent);
+        let (stream, mut out, _) = self.parts(index, now);
+        stream.carry_into(sent, &mut whole);
+        stream.accept(&mut out, live, &whole.record(sent), sent);
+        self.whole = whole;
+    }
+}
+
+/// A record as it counts: with what is carried forward and computed. Buffers that are used
+/// again, so that nothing is allocated per record.
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    values: Vec<(FieldIx, f64)>,
+    states: Vec<(FieldIx, StateIx)>,
+}
+
+impl Whole {
+    /// Begins with what was sent.
+    pub(super) fn begin(&mut self, sent: &Record<'_>) {
+        self.values.clear();
+        self.values.extend_from_slice(sent.values);
+        self.states.clear();
+        self.states.extend_from_slice(sent.states);
+    }
+
+    /// Adds a value of before, unless the field is there. Both lists stay in the order of
+    /// the fields.
+    pub(super) fn add(&mut self, held: &Held) {
+        let value = self.values.binary_search_by_key(&held.field, |(field, _)| *field);
+        let state = self.states.binary_search_by_key(&held.field, |(field, _)| *field);
+        if let (Err(among_values), Err(among_states)) = (value, state) {
+            match held.datum {
+                Datum::Number(value) => self.values.insert(among_values, (held.field, value)),
+                Datum::State(state) => self.states.insert(among_states, (held.field, state)),
+            }
+        }
+    }
+
+    /// What was sent, made whole.
+    pub(super) fn record<'r>(&'r self, sent: &Record<'r>) -> Record<'r> {
+        Record { values: &self.values, states: &self.states, ..*sent }
     }
 }
 
@@ -216,6 +265,15 @@ pub(super) struct Who {
 }
 
 impl Stream {
+    /// Makes a record whole: what is carried forward first, and then what is calculated.
+    /// `who` is known where anything is.
+    fn complete(&mut self, who: Option<&Who>, sent: &Record<'_>, whole: &mut Whole) -> Calculated {
+        whole.begin(sent);
+        self.carry_into(sent, whole);
+        let Some(who) = who.filter(|_| !self.calculations.is_empty()) else { return Calculated::Counts(0) };
+        self.calculations.apply(&self.spec, &self.fields, who, sent.at, &mut whole.values, &whole.states)
+    }
+
     /// Whose a record is.
     pub(super) fn who(
         &self,

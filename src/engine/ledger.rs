@@ -38,6 +38,8 @@ pub struct StreamLedger {
     /// Outside the balance: fields that accepted records had to leave behind, and values that
     /// could not be named.
     pub fields_left_out: u64,
+    /// Outside the balance: fields that `carry_forward` had no room to remember.
+    pub fields_not_carried: u64,
     /// Outside the balance: sequence numbers that never came, as far as `dedup` can tell.
     pub sequence_gaps: u64,
     /// Outside the balance: sequences that started over.
@@ -160,6 +162,7 @@ impl StreamLedger {
             self.historical,
             self.births_not_kept,
             self.rebirths_requested,
+            self.fields_not_carried,
         ] {
             put_u64(out, count);
         }
@@ -192,6 +195,7 @@ impl StreamLedger {
         ledger.historical = reader.u64()?;
         ledger.births_not_kept = reader.u64()?;
         ledger.rebirths_requested = reader.u64()?;
+        ledger.fields_not_carried = reader.u64()?;
         Ok(ledger)
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | what comes in and goes out | `step` · `intake` `availability` · `decode` `aftermath` `commands` · `calculations` `expression` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
+//! | what comes in and goes out | `step` · `intake` `availability` · `decode` `aftermath` `commands` · `carry` `calculations` `expression` · `fields` `states` `number` · `encode` · `outbox` `uplink` · `replay` `trace` |
 //! | who is there | `devices` `names` `groups` · `idle` · `ttl` `tombstones` |
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
@@ -27,6 +27,7 @@ pub mod aggregate;
 mod availability;
 mod backfill;
 mod calculations;
+mod carry;
 pub mod chain;
 mod checkpoint;
 mod commands;
@@ -85,6 +86,7 @@ use crate::model::time::{EventTime, Now};
 use self::commands::Commands;
 use self::decode::Decoder;
 use self::emit::Emit;
+use self::intake::Whole;
 use self::join::{Joins, Taps};
 use self::outbox::Outbox;
 use self::redelivery::Redelivery;
@@ -115,10 +117,11 @@ pub struct Engine {
     uplink_up: bool,
     resumed: bool,
     partial_before: Option<EventTime>,
-    /// Of the record at hand, with what is computed.
-    values: Vec<(FieldIx, f64)>,
+    /// The record at hand, where more counts than was sent.
+    whole: Whole,
     open_cost: usize,
     device_cost: usize,
+    carry_cost: usize,
     /// Messages whose consequences are not durable yet.
     acks: Vec<DeliveryTag>,
     /// Replays whose consequences are not durable yet.
@@ -175,9 +178,10 @@ impl Engine {
             uplink_up: false,
             resumed: false,
             partial_before: None,
-            values: Vec::new(),
+            whole: Whole::default(),
             open_cost: 0,
             device_cost: 0,
+            carry_cost: 0,
             acks: Vec::new(),
             replays: Vec::new(),
             samples: Samples::default(),
@@ -227,15 +231,19 @@ impl Engine {
         }
     }
 
-    /// Takes a decoded record in, past topic and payload: for replays of plain
-    /// traces, tests and benchmarks.
+    /// Takes a decoded record in, past topic, payload and calculations: for replays of
+    /// plain traces, tests and benchmarks.
     pub fn handle_record(&mut self, now: Now, stream: usize, record: &Record<'_>) {
         self.outbox.set_now(now);
         self.handle_deadlines(now);
         let live = self.idle_clock.read(now.proc);
         let index = stream;
-        let (stream, mut out, _) = self.parts(index, now);
-        stream.accept(&mut out, live, record);
+        if self.streams[index].spec.carry_forward.is_some() {
+            self.accept_completed(now, index, record);
+        } else {
+            let (stream, mut out, _) = self.parts(index, now);
+            stream.accept(&mut out, live, record, record);
+        }
         self.settle_joins(now, index);
     }
 
@@ -293,6 +301,7 @@ impl Engine {
             partial_before: self.partial_before,
             open_cost: &mut self.open_cost,
             device_cost: &mut self.device_cost,
+            carry_cost: &mut self.carry_cost,
             taps: self.joins.tap(index, &mut self.taps),
             canary: self.canary,
         };

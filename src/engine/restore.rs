@@ -103,6 +103,7 @@ impl Engine {
                 partial_before: None,
                 open_cost: &mut self.open_cost,
                 device_cost: &mut self.device_cost,
+                carry_cost: &mut self.carry_cost,
                 // What has no definition any more is in no join.
                 taps: None,
                 canary: None,
@@ -141,6 +142,7 @@ impl Engine {
             let cost = rearm(&mut self.streams[index], stored_at, now.proc);
             self.open_cost += cost;
             self.device_cost += self.streams[index].device_cost();
+            self.carry_cost += self.streams[index].carry.cost();
             // Nobody knows yet whether there is an uplink.
             let (stream, mut out, _) = self.parts(index, now);
             fire_overtaken(&mut out, stream);
@@ -358,6 +360,7 @@ fn renumber_fields(old: &mut Stream, wanted: &StreamSpec) {
             burst.deltas.iter_mut().for_each(|delta| delta.renumber(&places, aggregates));
         }
     }
+    old.carry.fit(wanted, &places, old.fields.names());
     old.fields = table.with_states_of(&old.fields);
     old.marker = marker;
 }

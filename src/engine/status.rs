@@ -95,6 +95,8 @@ pub struct LedgerStatus {
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub fields_left_out: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
+    pub fields_not_carried: u64,
+    #[expect(missing_docs, reason = "see StreamLedger")]
     pub sequence_gaps: u64,
     #[expect(missing_docs, reason = "see StreamLedger")]
     pub sequence_restarts: u64,
@@ -357,6 +359,7 @@ fn ledger_status(ledger: &StreamLedger) -> LedgerStatus {
         redelivered: ledger.redelivered,
         unprotected: ledger.unprotected,
         fields_left_out: ledger.fields_left_out,
+        fields_not_carried: ledger.fields_not_carried,
         sequence_gaps: ledger.sequence_gaps,
         sequence_restarts: ledger.sequence_restarts,
         sequence_missing: ledger.sequence_missing,

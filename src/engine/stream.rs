@@ -15,6 +15,7 @@ use super::Canary;
 use super::additions::Additions;
 use super::backfill::Backfill;
 use super::calculations::Calculations;
+use super::carry::Carry;
 use super::dedup::Dedup;
 use super::devices::{self, DeviceTable, SlotKind};
 use super::emit::{Emit, emit_late};
@@ -71,6 +72,8 @@ pub(super) struct Stream {
     pub(super) records: RecordsLedger,
     /// By what copies of a reading are recognised.
     pub(super) dedup: Dedup,
+    /// What devices said last.
+    pub(super) carry: Carry,
     /// Readings that wait for the watermark.
     pub(super) ordered: Ordered,
     pub(super) open_panes: usize,
@@ -136,6 +139,7 @@ impl Stream {
             windows: vec![WindowLedger::default(); spec.windows.len()],
             records: RecordsLedger::default(),
             dedup: Dedup::new(spec.dedup.clone()),
+            carry: Carry::default(),
             ordered: Ordered::default(),
             open_panes: 0,
             spare: Vec::new(),
@@ -214,18 +218,25 @@ impl Stream {
         }
     }
 
-    /// Takes one record in.
-    pub(super) fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>) {
+    /// Takes one record in. `sent`: without what is carried forward and computed.
+    pub(super) fn accept(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, sent: &Record<'_>) {
         if self.marker.is_some() {
-            self.accept_marked(out, live, record);
+            self.accept_marked(out, live, record, sent);
         } else {
-            self.take_in(out, live, record, false);
+            self.take_in(out, live, record, sent, false);
         }
     }
 
     /// Takes one record in without its mark. `is_mark`: see `Strategy::Punctuated`.
     #[inline]
-    pub(super) fn take_in(&mut self, out: &mut Emit<'_>, live: LiveTime, record: &Record<'_>, is_mark: bool) {
+    pub(super) fn take_in(
+        &mut self,
+        out: &mut Emit<'_>,
+        live: LiveTime,
+        record: &Record<'_>,
+        sent: &Record<'_>,
+        is_mark: bool,
+    ) {
         self.changes.ledger = true;
         if self.is_from_the_future(out.now, record) {
             self.ledger.received += 1;
@@ -238,11 +249,14 @@ impl Stream {
             Ok(slot) => slot,
             Err(reason) => return self.reject(reason),
         };
-        if self.is_duplicate(slot, record) && out.canary != Some(Canary::CountDuplicates) {
+        if self.is_duplicate(slot, sent) && out.canary != Some(Canary::CountDuplicates) {
             return self.hear_duplicate(out, live, slot);
         }
         self.ledger.received += 1;
         self.ledger.accepted += 1;
+        if self.spec.carry_forward.is_some() {
+            self.remember(out, slot, sent);
+        }
 
         self.pass_on(out, slot, record);
         self.add_to_windows(out, slot, record);
@@ -291,14 +305,9 @@ impl Stream {
             return Err(RejectReason::TooManyDevices);
         }
         let group = if self.has_groups { Some(self.group_slot(out, record.group)?) } else { None };
-        let slot = if let Some(slot) = known {
-            slot
-        } else {
-            let name = DeviceId::new(record.device).ok_or(RejectReason::BadDevice)?;
-            self.take_room(out.device_cost, &name).ok_or(RejectReason::TooManyDevices)?;
-            let slot = self.devices.add(&name);
-            self.revive(out.device_cost, slot);
-            slot
+        let slot = match known {
+            Some(slot) => slot,
+            None => self.add_device(out.device_cost, record.device)?,
         };
         if let Some(group) = group
             && self.devices.get(slot).group != Some(group)
@@ -352,7 +361,7 @@ impl Stream {
 
     /// The guard needs a clock that can be trusted. A receive time may be ahead of now only
     /// where a device without a clock counted forward.
-    fn is_from_the_future(&self, now: Now, record: &Record<'_>) -> bool {
+    pub(super) fn is_from_the_future(&self, now: Now, record: &Record<'_>) -> bool {
         let Some(max_future) = self.spec.max_future else { return false };
         now.quality == ClockQuality::Synced && record.at > now.wall.as_event_time() + max_future
     }
@@ -393,6 +402,7 @@ impl Stream {
         self.changes.additions.clear();
         self.ordered.mark_committed();
         self.dedup.mark_committed();
+        self.carry.mark_committed();
         self.backfill.mark_committed();
         self.changes.removed.clear();
         self.changes.fields_from = self.fields.names().len();

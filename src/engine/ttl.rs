@@ -79,6 +79,7 @@ impl Stream {
         self.turn_idle(out, &expired);
         groups.extend(expired.iter().filter_map(|slot| self.devices.get(*slot).group));
         for slot in expired {
+            *out.carry_cost -= self.carry.forget(slot);
             self.bury(out.device_cost, slot);
             self.ledger.expired += 1;
         }

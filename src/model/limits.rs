@@ -104,6 +104,10 @@ pub const DEDUP_HORIZON_MAX: usize = 1_024;
 /// What the memory of copies of all streams may take of a snapshot: fingerprints cannot
 /// be compressed. The configuration is checked against it.
 pub const DEDUP_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What the last values of devices, for `carry_forward`, may take of a snapshot in all
+/// streams together: 10,000 devices with 20 fields. Full: fields that are new to a device
+/// are not carried, and counted.
+pub const CARRY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What is left of devices whose state was freed: four for each device that a stream may
 /// have, and never more than this, because their names cannot be compressed and all of
 /// them are in every snapshot. Full: the oldest goes, and its device begins anew.
@@ -247,7 +251,8 @@ pub const STATE_COST_MAX: usize = OPEN_COST_MAX
     + BOOKS_COST_MAX
     + JOINS_BYTES_MAX
     + DEDUP_BYTES_MAX
-    + SPARKPLUG_BYTES_MAX;
+    + SPARKPLUG_BYTES_MAX
+    + CARRY_BYTES_MAX;
 /// The outbox in a snapshot: each row behind its length, each block with its place.
 const OUTBOX_COST_MAX: usize = OUTBOX_MEMORY_MAX / 8 * 9 + OUTBOX_BLOCKS_MAX * 40 + DEAD_LETTERS_BYTES_MAX * 2;
 /// Books, definitions and field names of all streams.

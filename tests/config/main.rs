@@ -415,6 +415,7 @@ fn settings_that_undo_each_other_are_warned_of() {
         ),
         (window("size = \"1m\"\nslide = \"2m\""), "windows[0].slide", "readings in between are in no window"),
         (stream("scope = \"stream\"\nidle_timeout = \"off\""), "idle_timeout", "one device that falls silent"),
+        (stream("fields = { t = \"/t\" }\ncarry_forward = \"1h\""), "carry_forward", "but one field"),
     ] {
         let warnings = accepted(&text).warnings;
         assert_eq!(warnings.len(), 1, "{text}: {warnings:#?}");

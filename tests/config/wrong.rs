@@ -202,6 +202,8 @@ const WRONG: &[Case] = &[
     ("on_idle = \"hold\"", "records = \"sorted\"", &[("streams[0].records", "\"off\" or \"arrival\" or \"ordered\"")]),
     ("on_idle = \"hold\"", "state_ttl = \"1h\"", &[("streams[0].state_ttl", "\"1d\" or more")]),
     ("on_idle = \"hold\"", "state_ttl = \"0s\"", &[("streams[0].state_ttl", "from 1ms to 366d")]),
+    ("on_idle = \"hold\"", "carry_forward = true", &[("streams[0].carry_forward", "such as")]),
+    ("on_idle = \"hold\"", "carry_forward = \"0s\"", &[("streams[0].carry_forward", "from 1ms to 366d")]),
     ("on_idle = \"hold\"", "dedup = \"on\"", &[("streams[0].dedup", "a table, or \"off\"")]),
     ("on_idle = \"hold\"", "dedup = {}", &[("streams[0].dedup", "does not say what a copy is")]),
     ("on_idle = \"hold\"", "dedup = { sequence = \"/temperature\" }", &[("streams[0].dedup.sequence", "a field's name, not a pointer: \"temperature\"")]),

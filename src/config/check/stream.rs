@@ -3,7 +3,7 @@
 use crate::config::problem::{Report, Spot, Wrong};
 use crate::engine::decode::sparkplug::coverage::hears_all;
 use crate::engine::spec::{
-    FormatSpec, KeySpec, Scope, Strategy, StreamSpec, TimeSpec, TopicSpec, WatermarkSpec, WindowSpec,
+    FieldsSpec, FormatSpec, KeySpec, Scope, Strategy, StreamSpec, TimeSpec, TopicSpec, WatermarkSpec, WindowSpec,
 };
 use crate::model::limits::{DEVICES_MAX, SPAN_MAX, STREAMS_MAX};
 use crate::model::time::Span;
@@ -87,6 +87,9 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let state_ttl = table.parsed("state_ttl", watermark::OFF, report, |text| {
         scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
     });
+    let carry_forward = table.parsed("carry_forward", watermark::OFF, report, |text| {
+        scalar::or_off(text, |text| scalar::span(text, Span::MILLI..=SPAN_MAX))
+    });
     let around = Around { fields: fields.as_ref(), time: time.as_ref(), devices_max };
     let dedup = dedup::check(table, &around, report);
     let records = records::check(table, is_paired, report);
@@ -112,12 +115,24 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
         devices_max: devices_max?,
         state_ttl: state_ttl?,
         dedup,
+        carry_forward: carry_forward?,
         records: records?,
         windows: windows?,
         ..StreamSpec::new(stream_name?, first.pattern, first.device)
     };
     check_state_ttl(table, &stream, report);
+    check_carry_forward(table, &stream, report);
     Some(stream)
+}
+
+/// With one field there is nothing that a record could lack.
+fn check_carry_forward(table: &Table<'_>, stream: &StreamSpec, report: &mut Report) {
+    if let (Some(_), FieldsSpec::Named(named)) = (stream.carry_forward, &stream.mapping.fields)
+        && named.len() == 1
+    {
+        let wrong = Wrong::new("completes nothing: the stream has but one field");
+        report.warn(&table.spot_of("carry_forward"), wrong);
+    }
 }
 
 /// A device that comes back after `state_ttl` must find its old windows behind it.

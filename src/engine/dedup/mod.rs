@@ -227,14 +227,15 @@ impl Memory {
 }
 
 impl Stream {
-    /// Whether a record is a copy of one that was taken in. Called once per record,
-    /// before anything else that the record does.
+    /// Whether a record, as it was sent, is a copy of one that was taken in. Called once per
+    /// record, before anything else that the record does. A mark is no value.
     pub(super) fn is_duplicate(&mut self, slot: u32, record: &Record<'_>) -> bool {
         let Some(spec) = &self.spec.dedup else { return false };
         let horizon = spec.horizon;
         match &spec.by {
             DedupBy::TimeAndValues => {
-                let values = record.values.iter().map(|(field, value)| (name_of(&self.fields, *field), *value));
+                let values = record.values.iter().filter(|(field, _)| Some(*field) != self.marker);
+                let values = values.map(|(field, value)| (name_of(&self.fields, *field), *value));
                 let states = record
                     .states
                     .iter()

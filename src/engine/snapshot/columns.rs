@@ -46,7 +46,7 @@ const WINDOW_MAX: usize = 12;
 /// Decimal places that a value is tried with.
 const PLACES_MAX: u8 = 6;
 /// In the place of decimal places: the value stands as a float.
-const FLOAT: u8 = 255;
+pub(super) const FLOAT: u8 = 255;
 
 /// Additions that are written, and the windows that are written whole instead.
 struct Changed<'a> {
@@ -183,7 +183,7 @@ fn needs_time(aggregates: &Aggregates) -> bool {
 }
 
 /// A value as a whole number and its decimal places, if that gives the very same float.
-fn decimal(value: f64) -> (u8, i64, f64) {
+pub(super) fn decimal(value: f64) -> (u8, i64, f64) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let mut scale = 1.0;
     for places in 0..=PLACES_MAX {
@@ -210,7 +210,7 @@ fn put_deadlines(out: &mut Vec<u8>, deadlines: impl Iterator<Item = LiveTime> + 
     left.for_each(|left| put_u64(out, most - left));
 }
 
-fn put_slots(out: &mut Vec<u8>, slots: impl Iterator<Item = u32>) {
+pub(super) fn put_slots(out: &mut Vec<u8>, slots: impl Iterator<Item = u32>) {
     let mut last = 0;
     for slot in slots {
         put_u64(out, u64::from(slot - last));
@@ -219,12 +219,12 @@ fn put_slots(out: &mut Vec<u8>, slots: impl Iterator<Item = u32>) {
 }
 
 /// Wraps around, and so does what undoes it.
-fn difference(from: Option<EventTime>, time: Option<EventTime>) -> i64 {
+pub(super) fn difference(from: Option<EventTime>, time: Option<EventTime>) -> i64 {
     let millis = |time: Option<EventTime>| time.map_or(0, EventTime::as_millis);
     millis(from).wrapping_sub(millis(time))
 }
 
-fn before(from: Option<EventTime>, difference: i64) -> EventTime {
+pub(super) fn before(from: Option<EventTime>, difference: i64) -> EventTime {
     EventTime::from_millis(from.map_or(0, EventTime::as_millis).wrapping_sub(difference))
 }
 
@@ -346,7 +346,7 @@ fn read_deadlines(reader: &mut Reader<'_>, count: usize, now: LiveTime) -> Resul
     (0..count).map(|_| left(reader.u64()?)).collect()
 }
 
-fn read_slots(reader: &mut Reader<'_>, count: u64, stream: &Stream) -> Result<Vec<u32>, Damaged> {
+pub(super) fn read_slots(reader: &mut Reader<'_>, count: u64, stream: &Stream) -> Result<Vec<u32>, Damaged> {
     let mut slots = Vec::new();
     let mut last = 0_u32;
     for _ in 0..count {
@@ -371,7 +371,7 @@ fn read_fields(reader: &mut Reader<'_>, known: usize) -> Result<Vec<FieldIx>, Da
     Ok(fields)
 }
 
-fn read_value(reader: &mut Reader<'_>, places: u8) -> Result<f64, Damaged> {
+pub(super) fn read_value(reader: &mut Reader<'_>, places: u8) -> Result<f64, Damaged> {
     if places == FLOAT {
         return reader.f64();
     }

@@ -11,7 +11,8 @@
 //! meta:       windows that start before this time may lack records
 //! definition: stream | scope | n × (window | kind | lateness | late | aggregates)
 //! section:    new fields | new states | freed slots | given slots | tombstones | shared watermark | newest |
-//!             lateness? | books | copies known (`dedup`) | held readings (`ordered.rs`) | removed panes |
+//!             lateness? | books | copies known (`dedup`) | last values (`carried.rs`) | held readings (`ordered.rs`) |
+//!             removed panes |
 //!             n × (slot | watermark | newest | flags | group? | floor? | lateness? | ends in? | idle in | n × pane) |
 //!             n × (slot | window | 0: gone, 1: goes on, 2: new | quiet in | full in | n × delta)
 //! memory:     what the format of the stream remembers between messages (`decode`), behind its length
@@ -29,6 +30,7 @@
 //! [`ProcTime`]: crate::model::time::ProcTime
 
 mod burst;
+mod carried;
 mod columns;
 mod definition;
 mod pane;
@@ -118,6 +120,7 @@ pub(super) fn write_section(
     }
     stream.records.write(out);
     stream.dedup.write(out, extent);
+    carried::write(out, stream, extent, hand_over);
     match extent {
         Extent::Changes => {
             stream.ordered.write_changes(out);
@@ -232,6 +235,7 @@ pub(super) fn read_section(
     for _ in 0..reader.u64()? {
         let slot = read_slot(reader, stream)?;
         stream.dedup.forget(slot);
+        stream.carry.forget(slot);
         stream.fences.forget(slot);
         stream.devices.free(slot);
     }
@@ -248,6 +252,7 @@ pub(super) fn read_section(
     }
     stream.records = RecordsLedger::read(reader)?;
     stream.dedup.read(reader, stream.devices.len())?;
+    carried::read(reader, stream)?;
     stream.ordered.read(reader)?;
     for _ in 0..reader.u64()? {
         let (slot, window) = (read_slot(reader, stream)?, reader.u8()?);

@@ -110,6 +110,9 @@ pub struct StreamSpec {
     pub state_ttl: Option<Span>,
     /// How copies of a reading are recognised; `None`: each counts.
     pub dedup: Option<DedupSpec>,
+    /// Records lack what has not changed: they are completed with values that are not older
+    /// than this. `None`: they count as they are.
+    pub carry_forward: Option<Span>,
     /// Whether single readings are passed on.
     pub records: Records,
     /// At most `limits::WINDOWS_MAX`.
@@ -159,6 +162,7 @@ impl StreamSpec {
             devices_max: DEVICES_DEFAULT,
             state_ttl: None,
             dedup: None,
+            carry_forward: None,
             records: Records::Off,
             windows: Vec::new(),
         }

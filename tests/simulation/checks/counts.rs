@@ -141,6 +141,7 @@ fn features() -> Vec<Feature<StreamSpec>> {
             stream.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::TimeAndValues)
         }),
         ("state_ttl", |stream| stream.state_ttl.is_some()),
+        ("carry_forward", |stream| stream.carry_forward.is_some()),
     ]
 }
 

@@ -36,8 +36,10 @@ pub(super) fn record(rng: &mut Rng, spec: &StreamSpec, at: i64, number: Option<u
     let mut left_out = 0;
     let mark = mark(rng, spec);
     let bare = mark.is_some() && rng.chance(8);
-    let both = rng.chance(3);
-    for (key, present) in [("v", !bare), ("a", !bare && both)] {
+    // A stream that carries values forward is sent what has changed.
+    let changed = spec.carry_forward.is_none() || rng.chance(2);
+    let both = rng.chance(3) || !changed;
+    for (key, present) in [("v", !bare && changed), ("a", !bare && both)] {
         if present {
             let value = f64::from(i32::try_from(rng.below(8_000)).expect("small")) / 4.0 - 1_000.0;
             write!(text, ",\"{key}\":{value}").expect("memory does not fail");

@@ -3,6 +3,7 @@
 //! window operator and of docs/semantics.md, written down again.
 
 mod add;
+mod carried;
 mod cell;
 mod copies;
 mod fences;
@@ -157,7 +158,10 @@ impl Oracle {
     fn record(&mut self, name: &str, group: &str, record: &Taken<'_>) {
         let state = self.streams.get_mut(name).expect("it was there");
         let spec = Rc::clone(&state.spec);
-        let Taken { device, at, wall, reading } = *record;
+        let sent = record;
+        let reading = state.complete(sent);
+        let record = &Taken { reading: &reading, ..*sent };
+        let Taken { device, at, wall, .. } = *record;
         if let (Some(max), Some(_)) = (spec.max_future, reading.at)
             && i128::from(at) > i128::from(wall) + i128::from(max.as_i64())
         {
@@ -170,11 +174,14 @@ impl Oracle {
             return state.reject(reason);
         }
         state.books.received += 1;
-        if state.is_copy(record) {
+        if state.is_copy(sent) {
             state.books.duplicate += 1;
             return state.hear(device);
         }
         state.books.accepted += 1;
+        if spec.carry_forward.is_some() {
+            state.carried.remember(sent);
+        }
         state.books.fields_left_out += reading.left_out;
         if let Some((reason, behind)) = state.pass_on(record) {
             note_late(&mut self.late, name, "", record, reason, i128::from(behind), true);

@@ -7,6 +7,7 @@ use serde_json::json;
 use tidegate::engine::spec::{KeySpec, Records, Scope, StreamSpec, WindowSpec};
 use tidegate::model::record::RejectReason;
 
+use super::carried::Carried;
 use super::cell::{Books, Cell, Key, Taken};
 use super::copies::Copies;
 use super::fences::Fences;
@@ -33,6 +34,7 @@ pub(super) struct StreamState {
     pub newest: BTreeMap<Owner, i64>,
     pub open: Open,
     copies: BTreeMap<String, Copies>,
+    pub carried: Carried,
 }
 
 impl StreamState {
@@ -47,6 +49,7 @@ impl StreamState {
             sessions: Sessions::default(),
             newest: BTreeMap::new(),
             copies: BTreeMap::new(),
+            carried: Carried::default(),
             open: Open::default(),
         };
         state.set_spec(spec);
@@ -55,6 +58,9 @@ impl StreamState {
 
     pub(super) fn set_spec(&mut self, spec: &StreamSpec) {
         self.spec = Rc::new(spec.clone());
+        if spec.carry_forward.is_none() {
+            self.carried = Carried::default();
+        }
         self.windows = spec.windows.iter().cloned().map(Rc::new).collect();
         for window in &spec.windows {
             self.books.windows.entry(window.name.to_string()).or_default();
@@ -170,5 +176,6 @@ impl StreamState {
 
     pub(super) fn forget(&mut self, device: &str) {
         self.copies.remove(device);
+        self.carried.forget(device);
     }
 }

@@ -53,6 +53,13 @@ impl Plan {
                 self.spec.streams.remove(place);
                 return Some("streams removed");
             }
+            2 => {
+                let place = as_len(rng.below(self.spec.streams.len() as u64));
+                let carry_forward = stream::carry_forward(rng);
+                let stream = &mut self.spec.streams[place];
+                let before = core::mem::replace(&mut stream.carry_forward, carry_forward);
+                return (before != carry_forward).then_some("values carried otherwise");
+            }
             _ => {}
         }
         let place = as_len(rng.below(self.spec.streams.len() as u64));

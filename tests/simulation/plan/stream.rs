@@ -46,6 +46,7 @@ pub(super) fn stream(rng: &mut Rng, line: u64, idle_allowed: bool) -> StreamSpec
         devices_max: if rng.chance(6) { 2 } else { 100 },
         records: records(rng),
         dedup,
+        carry_forward: carry_forward(rng),
         ..StreamSpec::new(name(&format!("stream{line}")), topic, device)
     };
     if spec.mapping.time == TimeSpec::Receive
@@ -100,6 +101,11 @@ fn dedup(rng: &mut Rng) -> Option<DedupSpec> {
         1 => Some(DedupSpec { by: DedupBy::Sequence { field: name("n") }, horizon }),
         _ => None,
     }
+}
+
+/// Some values are as old as that when the next record comes.
+pub(super) fn carry_forward(rng: &mut Rng) -> Option<Span> {
+    rng.chance(4).then(|| Span::from_millis(pick(rng, &[1, 300, 5_000, 86_400_000])))
 }
 
 fn records(rng: &mut Rng) -> Records {

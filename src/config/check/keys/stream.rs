@@ -98,6 +98,12 @@ pub static STREAM: Section = Section {
             Default("off"),
             "silence after which the state of a device is freed, and its place is another's; or `off`",
         ),
+        key(
+            "carry_forward",
+            Default("off"),
+            "for devices that send only what has changed: records are completed with the device's last values, as far \
+             as these are not older than this, such as `1h`; or `off`",
+        ),
         key("dedup", Default("off"), "readings that come twice count once; see `streams.dedup`"),
         key(
             "records",
