@@ -9,7 +9,7 @@ use tidegate::engine::chain::Chain;
 use tidegate::engine::driver::Driver;
 use tidegate::engine::encode::record_json;
 use tidegate::engine::spec::PipelineSpec;
-use tidegate::engine::status::StreamStatus;
+use tidegate::engine::status::{SamplesStatus, StreamStatus};
 use tidegate::engine::step::{Event, Message};
 use tidegate::engine::store::{Loaded, Store, StoreError};
 use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
@@ -233,7 +233,9 @@ fn timed_alike(more: &str, story: &impl Fn(&mut World) -> Vec<Value>) -> Told {
 fn told_with(more: &str, restart: Restart, story: &impl Fn(&mut World) -> Vec<Value>) -> Told {
     let mut world = World::new(more, restart);
     let rows = story(&mut world);
-    let status = world.status(0);
+    let mut status = world.status(0);
+    // Of this process alone.
+    status.samples = SamplesStatus::default();
     // In short first: that is what a person reads when it differs.
     (brief(&rows), rows, status)
 }
