@@ -15,6 +15,10 @@ use super::{ALL, Measured, Message, MixedSpec, START, Sent, System};
 
 /// Between two measurements of one device.
 const PERIOD_MS: (u64, u64) = (20_000, 40_000);
+/// One device in so many measures by the clock on the wall, so that its times are often on
+/// either side of the very ends of windows.
+const PUNCTUAL_ONE_IN: u32 = 3;
+const PUNCTUAL_MS: u64 = 10_000;
 /// One device in so many is offline for a while.
 const GAP_ONE_IN: u64 = 3;
 /// One reading in so many comes much later: soon enough for an update of a minute, or, once in
@@ -67,7 +71,7 @@ impl Life<'_> {
         let mut held = Vec::new();
         let mut next = self.rng.below(period);
         while next < self.spec.duration.as_millis() {
-            let taken = Span::from_millis(next);
+            let taken = self.moment(next);
             let measured = self.measure(taken);
             let at = if clock { taken + self.delay() } else { taken };
             match gap.filter(|(from, to)| (*from..*to).contains(&at)) {
@@ -95,6 +99,14 @@ impl Life<'_> {
             self.write(end, &[closing]);
         }
         self.say(end + Span::from_secs(1), false);
+    }
+
+    /// When it measures what is due at `next`: then, or at the tick before, or 1 ms before that.
+    fn moment(&self, next: u64) -> Span {
+        if !self.device.is_multiple_of(PUNCTUAL_ONE_IN) {
+            return Span::from_millis(next);
+        }
+        Span::from_millis((next / PUNCTUAL_MS * PUNCTUAL_MS).saturating_sub(self.number % 2))
     }
 
     /// From when to when it is offline.
