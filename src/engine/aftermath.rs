@@ -18,7 +18,7 @@ impl Engine {
     /// Does what the payload that was read last says beside its records.
     #[inline]
     pub(super) fn take_aftermath(&mut self, now: Now, index: usize) {
-        let has_records = !self.decoders[index].batch().records().is_empty();
+        let has_records = !self.decoders[index].batch().is_empty();
         match self.decoders[index].take_aftermath() {
             Some(aftermath) => self.follow_up(now, index, aftermath, has_records),
             None if has_records => {}

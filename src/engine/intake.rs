@@ -104,7 +104,7 @@ impl Engine {
         };
         self.read_payload(&sender, message.topic, message.payload);
         let mut whole = core::mem::take(&mut self.whole);
-        for place in 0..self.decoders[index].batch().records().len() {
+        for place in 0..self.decoders[index].batch().len() {
             self.take_record(now, &sender, place, message.retain, &mut whole);
         }
         self.whole = whole;
@@ -147,8 +147,8 @@ impl Engine {
         let index = sender.stream;
         let (stream, mut out, decoder) = self.parts(index, now);
         let batch = decoder.batch();
-        let entry = batch.records()[place];
-        if !stream.sampling.select(place, batch.records().len()) {
+        let entry = batch.record(place);
+        if !stream.sampling.select(place, batch.len()) {
             return;
         }
         let (at, source) = match entry.time {

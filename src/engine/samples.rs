@@ -338,7 +338,7 @@ impl Engine {
     }
 
     fn sample(&mut self, now: Now, index: usize, message: Message<'_>) {
-        let records = self.decoders[index].batch().records().len().max(1);
+        let records = self.decoders[index].batch().len().max(1);
         let stream = &mut self.streams[index];
         for refusal in stream.sampling.refusals.clone() {
             let gate = &mut stream.sampling.gates[refusal.reason as usize];
@@ -383,7 +383,7 @@ impl Engine {
             Some((place, captures)) => self.take_records(then, index, place, captures, message),
             None => self.streams[index].ignore(),
         }
-        let records = self.decoders[index].batch().records().len().max(1);
+        let records = self.decoders[index].batch().len().max(1);
         let stream = &mut self.streams[index];
         let fits = match part {
             Part::Whole => true,

@@ -126,7 +126,7 @@ impl Engine {
             Err(reason) => readings.records.push(rejected(reason)),
             Ok(sender) => {
                 self.read_payload(&sender, topic, payload);
-                let count = self.decoders[index].batch().records().len();
+                let count = self.decoders[index].batch().len();
                 readings.records = (0..count).map(|place| self.trace_record(now, &sender, place, payload)).collect();
             }
         }
@@ -136,7 +136,7 @@ impl Engine {
     fn trace_record(&self, now: Now, sender: &Sender<'_>, place: usize, payload: &[u8]) -> TracedRecord {
         let stream = &self.streams[sender.stream];
         let batch = self.decoders[sender.stream].batch();
-        let entry = batch.records()[place];
+        let entry = batch.record(place);
         let mut traced = TracedRecord { left_out: entry.left_out, ..TracedRecord::default() };
         match stream.who(sender, batch, entry) {
             Ok(who) => {

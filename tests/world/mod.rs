@@ -65,7 +65,11 @@ pub(crate) struct World {
 pub(crate) fn pipeline(more: &str) -> PipelineSpec {
     let fields = if more.contains("fields =") { "" } else { "fields = { v = \"/v\" }" };
     let topic = if more.contains("topic =") { "" } else { "topic = \"d/{device}\"" };
-    let time = if more.contains("time = {") { "" } else { "time = { field = \"/ts\", unit = \"ms\" }" };
+    let time = if more.contains("time = {") || more.contains("time = [") {
+        ""
+    } else {
+        "time = { field = \"/ts\", unit = \"ms\" }"
+    };
     let disorder = if more.contains("watermark =") { "" } else { "disorder = \"2s\"" };
     let text = format!(
         r#"
@@ -178,6 +182,18 @@ impl World {
         let topic = format!("d/{device}");
         let payload = payload.to_string();
         let message = Message { topic: &topic, payload: payload.as_bytes(), retain: false, dup: false, tag: None };
+        self.event(at, Event::Message(message))
+    }
+
+    /// Any message.
+    pub(crate) fn message(&mut self, at: u64, topic: &str, payload: impl AsRef<[u8]>) -> Vec<Value> {
+        let message = Message { topic, payload: payload.as_ref(), retain: false, dup: false, tag: None };
+        self.event(at, Event::Message(message))
+    }
+
+    /// One that the broker kept from before the subscription.
+    pub(crate) fn retained(&mut self, at: u64, topic: &str, payload: impl AsRef<[u8]>) -> Vec<Value> {
+        let message = Message { topic, payload: payload.as_ref(), retain: true, dup: false, tag: None };
         self.event(at, Event::Message(message))
     }
 

@@ -10,7 +10,7 @@ use super::DecodedTime;
 /// What a payload holds, in buffers that are reused.
 #[derive(Clone, Debug, Default)]
 pub struct DecodedBatch {
-    records: Vec<DecodedEntry>,
+    records: Vec<Kept>,
     values: Vec<(FieldIx, f64)>,
     states: Vec<(FieldIx, StateIx)>,
     /// Texts that templates take from the payload.
@@ -24,6 +24,16 @@ pub struct DecodedBatch {
 pub type Texts<'b> = heapless::Vec<Option<&'b str>, TEXTS_MAX>;
 
 type TextAt = (u32, u32);
+
+/// One record as it is kept: what is its ends where that of the next begins.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    time: Result<DecodedTime, RejectReason>,
+    values_end: u32,
+    states_end: u32,
+    texts_end: u32,
+    left_out: u32,
+}
 
 /// One record, or the reason why there is none.
 #[derive(Clone, Copy, Debug)]
@@ -52,14 +62,13 @@ impl DecodedBatch {
 
     /// The whole payload is of no use.
     pub(super) fn reject_all(&mut self, reason: RejectReason) {
-        self.records.clear();
+        self.clear();
         self.reject(reason);
     }
 
     /// One record is of no use.
     pub(super) fn reject(&mut self, reason: RejectReason) {
-        let none = (0, 0);
-        self.records.push(DecodedEntry { time: Err(reason), values: none, states: none, texts: none, left_out: 0 });
+        self.keep_record(Err(reason), 0);
     }
 
     /// Adds a record of what `values` and `states` give.
@@ -71,17 +80,17 @@ impl DecodedBatch {
         texts: &[Option<TextAt>],
         left_out: u32,
     ) {
-        let (value, state, text) = (len(&self.values), len(&self.states), len(&self.texts));
-        self.values.extend(values);
-        self.states.extend(states);
-        self.texts.extend_from_slice(texts);
-        self.records.push(DecodedEntry {
-            time: Ok(time),
-            values: (value, len(&self.values)),
-            states: (state, len(&self.states)),
-            texts: (text, len(&self.texts)),
-            left_out,
-        });
+        values.for_each(|value| push(&mut self.values, value));
+        states.for_each(|state| push(&mut self.states, state));
+        if texts.iter().any(Option::is_some) {
+            texts.iter().for_each(|text| push(&mut self.texts, *text));
+        }
+        self.keep_record(Ok(time), left_out);
+    }
+
+    fn keep_record(&mut self, time: Result<DecodedTime, RejectReason>, left_out: u32) {
+        let (values_end, states_end, texts_end) = (len(&self.values), len(&self.states), len(&self.texts));
+        push(&mut self.records, Kept { time, values_end, states_end, texts_end, left_out });
     }
 
     /// Keeps a text of the payload.
@@ -100,9 +109,34 @@ impl DecodedBatch {
         self.shared[place] = text;
     }
 
-    /// The records, in the order of the payload.
-    pub fn records(&self) -> &[DecodedEntry] {
-        &self.records
+    /// How many records there are, those that were rejected among them.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The record of that place, in the order of the payload; there are [`DecodedBatch::len`].
+    #[inline]
+    pub fn record(&self, place: usize) -> DecodedEntry {
+        let kept = self.records[place];
+        let before = place.checked_sub(1).map(|before| self.records[before]);
+        let from = |end: fn(Kept) -> u32| before.map_or(0, end);
+        DecodedEntry {
+            time: kept.time,
+            values: (from(|kept| kept.values_end), kept.values_end),
+            states: (from(|kept| kept.states_end), kept.states_end),
+            texts: (from(|kept| kept.texts_end), kept.texts_end),
+            left_out: kept.left_out,
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = DecodedEntry> {
+        (0..self.len()).map(|place| self.record(place))
     }
 
     /// The numbers of one of the records: finite, each field at most once, by field.
@@ -118,12 +152,20 @@ impl DecodedBatch {
     /// The texts of one of the records.
     pub fn texts(&self, entry: DecodedEntry) -> Texts<'_> {
         let own = &self.texts[entry.texts.0 as usize..entry.texts.1 as usize];
-        let shared = |place: usize| self.shared.get(place).copied().flatten();
-        let text = |(place, own): (usize, &Option<TextAt>)| {
-            own.or_else(|| shared(place)).map(|(from, to)| &self.text[from as usize..to as usize])
-        };
-        own.iter().enumerate().map(text).collect()
+        let places = own.len().max(self.shared.len());
+        let at = |place: usize| own.get(place).copied().flatten().or(self.shared.get(place).copied().flatten());
+        (0..places).map(|place| at(place).map(|(from, to)| &self.text[from as usize..to as usize])).collect()
     }
+}
+
+/// Grows by an eighth: a payload of the smallest records there are must not take twice the
+/// memory that they need.
+#[inline]
+fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(list.len() / 8 + 32);
+    }
+    list.push(item);
 }
 
 fn len<T>(list: &[T]) -> u32 {

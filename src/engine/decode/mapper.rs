@@ -145,7 +145,7 @@ impl Mapper {
         match outcome {
             Ok(()) => {
                 self.close_all();
-                if self.batch.records().is_empty() && !self.may_be_empty {
+                if self.batch.is_empty() && !self.may_be_empty {
                     self.batch.reject(RejectReason::NoValues);
                 }
             }

@@ -192,7 +192,7 @@ fn measure(case: &Case) {
         for number in 0..messages {
             let payload = &payloads[usize::try_from(number % VARIANTS).unwrap()];
             let batch = decoder.decode(Telling { topic: case.topic, payload, field: "value" }, &mut fields);
-            records += batch.records().iter().filter(|record| record.time.is_ok()).count() as u64;
+            records += batch.iter().filter(|record| record.time.is_ok()).count() as u64;
         }
         records
     };
