@@ -147,8 +147,15 @@ fn what_is_out_of_range_or_no_number_is_as_if_it_had_not_been_said() {
 
 #[test]
 fn filter_and_computed_fields_see_whole_records_and_what_is_passed_over_was_said_all_the_same() {
+    for scope in ["device", "stream", "shared"] {
+        passes_over_and_remembers(scope);
+    }
+}
+
+fn passes_over_and_remembers(scope: &str) {
     let more = "compute = { p = \"u * i / 10\" }\nfilter = \"mode == 'on'\"";
-    let rows = told_alike(&stream(more), |world| {
+    let more = format!("{more}\nscope = \"{scope}\"\n{WINDOW}");
+    let rows = told_alike(&stream(&more), |world| {
         // No answer yet: what is said counts for later, and the device is known.
         let mut rows = send(world, 0, json!({ "u": 2300 }));
         assert_eq!((ledger(world).rejected_by["expression"], world.status(0).devices), (1, 1));
@@ -158,13 +165,22 @@ fn filter_and_computed_fields_see_whole_records_and_what_is_passed_over_was_said
         rows.extend(send(world, 4_000, json!({ "mode": "off" })));
         rows.extend(send(world, 5_000, json!({ "u": 2310 })));
         rows.extend(send(world, 6_000, json!({ "mode": "on" })));
+        // Of two devices one is passed over only: nobody waits for it.
+        rows.extend(send_from(world, "b", 6_000, json!({ "mode": "off" })));
+        rows.extend(send(world, 20_000, json!({ "i": 4 })));
+        assert!(brief(&rows).contains(&"live pane a 0 on_time".to_owned()), "{scope}");
         let ledger = ledger(world);
-        assert_eq!((ledger.accepted, ledger.filtered, ledger.rejected), (3, 3, 1));
+        assert_eq!((ledger.accepted, ledger.filtered, ledger.rejected), (4, 4, 1));
         rows
     });
     assert_eq!(
         counts(&rows),
-        ["{i:2,mode:on,p:460,u:2300}", "{i:3,mode:on,p:690,u:2300}", "{i:3,mode:on,p:693,u:2310}",]
+        [
+            "{i:2,mode:on,p:460,u:2300}",
+            "{i:3,mode:on,p:690,u:2300}",
+            "{i:3,mode:on,p:693,u:2310}",
+            "{i:4,mode:on,p:924,u:2310}",
+        ]
     );
 }
 

@@ -18,7 +18,8 @@
 //!   goes to lane `late`. What is known, and what `dedup` compares, is what was sent.
 //! - Records that are accepted are remembered, and those that the filter passes over or has
 //!   no answer to: the device said it. Those from the future, copies, and rejected ones are
-//!   not. So a device whose every record was filtered has a place among the devices.
+//!   not. So a device whose every record was filtered has a place among the devices;
+//!   where there is none left, it is not remembered.
 //! - Marks and sequence numbers are of one record: they are not carried.
 //!
 //! Bounded by `limits::CARRY_BYTES_MAX` for all streams together. Full: a field that is

@@ -34,6 +34,7 @@ pub(crate) fn pipeline() -> PipelineSpec {
     let stream = StreamSpec {
         devices_max: DEVICES_MAX,
         watermark: WatermarkSpec::bounded(Span::from_secs(40_000)),
+        carry_forward: Some(Span::from_secs(3_600)),
         windows: vec![WindowSpec { aggregates, ..WindowSpec::new(name("w"), kind) }],
         ..StreamSpec::new(name("s"), topic, device)
     };
