@@ -18,7 +18,18 @@ pub struct DecodedBatch {
     texts: Vec<Option<TextAt>>,
     /// Those of the whole payload; they count for each of its records.
     shared: Vec<Option<TextAt>>,
+    /// Bytes of the payload.
+    payload_bytes: usize,
+    crowded: bool,
 }
+
+/// Items up to which a list grows by doubling. Beyond, it gets at once what a payload of that
+/// size can need, so that nothing is held twice while it is moved.
+const DOUBLED_MAX: usize = 1_024;
+/// Bytes of a payload that a record takes at least: denser ones are no records of a device.
+const RECORD_BYTES_MIN: usize = 5;
+/// The same for a value.
+const VALUE_BYTES_MIN: usize = 2;
 
 /// The texts of one record, by the places of `MappingSpec::texts`.
 pub type Texts<'b> = heapless::Vec<Option<&'b str>, TEXTS_MAX>;
@@ -50,19 +61,31 @@ pub struct DecodedEntry {
 }
 
 impl DecodedBatch {
-    /// Nothing.
-    pub(super) fn clear(&mut self) {
-        self.records.clear();
-        self.values.clear();
-        self.states.clear();
+    /// Nothing, of a payload of that size.
+    pub(super) fn clear(&mut self, payload_bytes: usize) {
+        self.payload_bytes = payload_bytes;
+        self.crowded = false;
+        clear(&mut self.records);
+        clear(&mut self.values);
+        clear(&mut self.states);
+        clear(&mut self.texts);
+        clear(&mut self.shared);
         self.text.clear();
-        self.texts.clear();
-        self.shared.clear();
+        self.text.shrink_to(DOUBLED_MAX);
+    }
+
+    /// It had more records than a payload of its size can have with any sense.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
+    fn records_max(&self) -> usize {
+        self.payload_bytes / RECORD_BYTES_MIN + DOUBLED_MAX
     }
 
     /// The whole payload is of no use.
     pub(super) fn reject_all(&mut self, reason: RejectReason) {
-        self.clear();
+        self.clear(self.payload_bytes);
         self.reject(reason);
     }
 
@@ -80,17 +103,27 @@ impl DecodedBatch {
         texts: &[Option<TextAt>],
         left_out: u32,
     ) {
-        values.for_each(|value| push(&mut self.values, value));
-        states.for_each(|state| push(&mut self.states, state));
+        if self.records.len() >= self.records_max() {
+            self.crowded = true;
+            return;
+        }
+        let most = self.payload_bytes / VALUE_BYTES_MIN;
+        values.for_each(|value| push(&mut self.values, value, most));
+        states.for_each(|state| push(&mut self.states, state, most));
         if texts.iter().any(Option::is_some) {
-            texts.iter().for_each(|text| push(&mut self.texts, *text));
+            self.texts.extend_from_slice(texts);
         }
         self.keep_record(Ok(time), left_out);
     }
 
     fn keep_record(&mut self, time: Result<DecodedTime, RejectReason>, left_out: u32) {
         let (values_end, states_end, texts_end) = (len(&self.values), len(&self.states), len(&self.texts));
-        push(&mut self.records, Kept { time, values_end, states_end, texts_end, left_out });
+        let most = self.records_max();
+        if self.records.len() >= most {
+            self.crowded = true;
+            return;
+        }
+        push(&mut self.records, Kept { time, values_end, states_end, texts_end, left_out }, most);
     }
 
     /// Keeps a text of the payload.
@@ -158,14 +191,19 @@ impl DecodedBatch {
     }
 }
 
-/// Grows by an eighth: a payload of the smallest records there are must not take twice the
-/// memory that they need.
+/// `most`: what a payload of this size can need, as a rule.
 #[inline]
-fn push<T>(list: &mut Vec<T>, item: T) {
-    if list.len() == list.capacity() {
-        list.reserve_exact(list.len() / 8 + 32);
+fn push<T>(list: &mut Vec<T>, item: T, most: usize) {
+    if list.len() == list.capacity() && list.len() >= DOUBLED_MAX && most > list.len() {
+        list.reserve_exact(most - list.len());
     }
     list.push(item);
+}
+
+/// What a large payload took is given back.
+fn clear<T>(list: &mut Vec<T>) {
+    list.clear();
+    list.shrink_to(DOUBLED_MAX);
 }
 
 fn len<T>(list: &[T]) -> u32 {

@@ -134,9 +134,10 @@ impl Mapper {
     pub(super) fn read(
         &mut self,
         fields: &mut FieldTable,
+        payload_bytes: usize,
         tell: impl FnOnce(&mut dyn Visit) -> Outcome,
     ) -> &DecodedBatch {
-        self.batch.clear();
+        self.batch.clear(payload_bytes);
         self.depth = 0;
         self.frames.clear();
         self.may_be_empty = false;
@@ -145,7 +146,9 @@ impl Mapper {
         match outcome {
             Ok(()) => {
                 self.close_all();
-                if self.batch.is_empty() && !self.may_be_empty {
+                if self.batch.is_crowded() {
+                    self.batch.reject_all(RejectReason::TooLarge);
+                } else if self.batch.is_empty() && !self.may_be_empty {
                     self.batch.reject(RejectReason::NoValues);
                 }
             }
@@ -156,7 +159,7 @@ impl Mapper {
 
     /// Nothing was read.
     pub(super) fn forget(&mut self) {
-        self.batch.clear();
+        self.batch.clear(0);
     }
 
     /// What was read last.

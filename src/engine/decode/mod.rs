@@ -160,7 +160,7 @@ impl Decoder {
     /// Reads one payload; the records are there until the next one.
     pub fn decode(&mut self, telling: Telling<'_>, fields: &mut FieldTable) -> &DecodedBatch {
         let format = &mut self.format;
-        self.mapper.read(fields, |visit| format.tell(telling, visit))
+        self.mapper.read(fields, telling.payload.len(), |visit| format.tell(telling, visit))
     }
 
     /// Nothing was read.
