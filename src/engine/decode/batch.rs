@@ -15,9 +15,9 @@ pub struct DecodedBatch {
     states: Vec<(FieldIx, StateIx)>,
     /// Texts that templates take from the payload.
     text: String,
-    texts: Vec<Option<TextAt>>,
+    texts: Vec<TextAt>,
     /// Those of the whole payload; they count for each of its records.
-    shared: Vec<Option<TextAt>>,
+    shared: Vec<TextAt>,
     /// Bytes of the payload.
     payload_bytes: usize,
     crowded: bool,
@@ -27,14 +27,18 @@ pub struct DecodedBatch {
 /// size can need, so that nothing is held twice while it is moved.
 const DOUBLED_MAX: usize = 1_024;
 /// Bytes of a payload that a record takes at least: denser ones are no records of a device.
-const RECORD_BYTES_MIN: usize = 5;
+const RECORD_BYTES_MIN: usize = 12;
 /// The same for a value.
 const VALUE_BYTES_MIN: usize = 2;
 
 /// The texts of one record, by the places of `MappingSpec::texts`.
 pub type Texts<'b> = heapless::Vec<Option<&'b str>, TEXTS_MAX>;
 
-type TextAt = (u32, u32);
+/// Where a text begins and ends; nowhere: [`NO_TEXT`]. Smaller than an option by a third.
+pub(super) type TextAt = (u32, u32);
+
+/// There is no text.
+pub(super) const NO_TEXT: TextAt = (u32::MAX, 0);
 
 /// One record as it is kept: what is its ends where that of the next begins.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +104,7 @@ impl DecodedBatch {
         time: DecodedTime,
         values: impl Iterator<Item = (FieldIx, f64)>,
         states: impl Iterator<Item = (FieldIx, StateIx)>,
-        texts: &[Option<TextAt>],
+        texts: &[TextAt],
         left_out: u32,
     ) {
         if self.records.len() >= self.records_max() {
@@ -110,8 +114,9 @@ impl DecodedBatch {
         let most = self.payload_bytes / VALUE_BYTES_MIN;
         values.for_each(|value| push(&mut self.values, value, most));
         states.for_each(|state| push(&mut self.states, state, most));
-        if texts.iter().any(Option::is_some) {
-            self.texts.extend_from_slice(texts);
+        if texts.iter().any(|text| *text != NO_TEXT) {
+            let most = self.records_max() * texts.len();
+            texts.iter().for_each(|text| push(&mut self.texts, *text, most));
         }
         self.keep_record(Ok(time), left_out);
     }
@@ -135,9 +140,9 @@ impl DecodedBatch {
     }
 
     /// A text of the whole payload, for the template text `place`.
-    pub(super) fn share(&mut self, place: usize, text: Option<TextAt>) {
+    pub(super) fn share(&mut self, place: usize, text: TextAt) {
         if self.shared.len() <= place {
-            self.shared.resize(place + 1, None);
+            self.shared.resize(place + 1, NO_TEXT);
         }
         self.shared[place] = text;
     }
@@ -186,8 +191,11 @@ impl DecodedBatch {
     pub fn texts(&self, entry: DecodedEntry) -> Texts<'_> {
         let own = &self.texts[entry.texts.0 as usize..entry.texts.1 as usize];
         let places = own.len().max(self.shared.len());
-        let at = |place: usize| own.get(place).copied().flatten().or(self.shared.get(place).copied().flatten());
-        (0..places).map(|place| at(place).map(|(from, to)| &self.text[from as usize..to as usize])).collect()
+        let text = |list: &[TextAt], place: usize| {
+            let (from, to) = list.get(place).copied().filter(|at| *at != NO_TEXT)?;
+            Some(&self.text[from as usize..to as usize])
+        };
+        (0..places).map(|place| text(own, place).or_else(|| text(&self.shared, place))).collect()
     }
 }
 

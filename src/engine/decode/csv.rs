@@ -21,10 +21,14 @@
 //! as damaged; and it needs a buffer for cells that can be borrowed as they stand.
 
 use crate::engine::spec::CsvSpec;
+use crate::model::limits::FIELDS_MAX;
 use crate::model::record::RejectReason;
 
 use super::visit::{Outcome, Scalar, Visit};
 use super::{Format, Telling};
+
+/// Columns that a first line may name: several times what a stream has fields. They are kept.
+const COLUMNS_MAX: usize = 4 * FIELDS_MAX;
 
 /// The decoder of one stream. It keeps its buffers.
 #[derive(Clone, Debug)]
@@ -94,6 +98,9 @@ impl Csv {
         self.columns_len = 0;
         loop {
             let (cell, end) = lines.cell(&mut self.cell)?;
+            if self.columns_len == COLUMNS_MAX {
+                return Err(Fault);
+            }
             match self.columns.get_mut(self.columns_len) {
                 Some(name) => {
                     name.clear();

@@ -3,7 +3,7 @@
 use crate::model::limits::{DEVICE_ID_BYTES, TEXTS_MAX};
 use crate::model::template::PayloadText;
 
-use super::batch::DecodedBatch;
+use super::batch::{DecodedBatch, NO_TEXT, TextAt};
 use super::pointer::{Goal, NodeIx, PointerTrie};
 use super::visit::Scalar;
 
@@ -15,11 +15,9 @@ pub(super) struct Texts {
     document: Option<PointerTrie>,
 }
 
-type TextAt = (u32, u32);
-
 /// What one record has shown so far, by place.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found(heapless::Vec<Option<TextAt>, TEXTS_MAX>);
+pub(super) struct Found(heapless::Vec<TextAt, TEXTS_MAX>);
 
 impl Texts {
     /// Of a stream.
@@ -85,7 +83,7 @@ impl Found {
     /// A new record.
     pub(super) fn clear(&mut self, len: usize) {
         self.0.clear();
-        self.0.resize(len, None).expect("config allows TEXTS_MAX");
+        self.0.resize(len, NO_TEXT).expect("config allows TEXTS_MAX");
     }
 
     /// A value of the record at a place that is looked for.
@@ -95,18 +93,18 @@ impl Found {
 
     /// As if it had not been there.
     pub(super) fn forget(&mut self, place: u8) {
-        self.0[usize::from(place)] = None;
+        self.0[usize::from(place)] = NO_TEXT;
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> &[Option<TextAt>] {
+    pub(super) fn all(&self) -> &[TextAt] {
         &self.0
     }
 }
 
 /// What is too long for an id is kept up to one byte beyond, so that it is seen to be.
-fn keep(value: Scalar<'_>, batch: &mut DecodedBatch) -> Option<TextAt> {
-    Some(match value {
+fn keep(value: Scalar<'_>, batch: &mut DecodedBatch) -> TextAt {
+    match value {
         Scalar::Text(text) => {
             let end = text.floor_char_boundary((DEVICE_ID_BYTES + 4).min(text.len()));
             batch.keep(format_args!("{}", &text[..end]))
@@ -119,6 +117,6 @@ fn keep(value: Scalar<'_>, batch: &mut DecodedBatch) -> Option<TextAt> {
         Scalar::Uint(number) => batch.keep(format_args!("{number}")),
         Scalar::Float(number) => batch.keep(format_args!("{number}")),
         Scalar::Bool(truth) => batch.keep(format_args!("{truth}")),
-        Scalar::Null | Scalar::Opaque => return None,
-    })
+        Scalar::Null | Scalar::Opaque => NO_TEXT,
+    }
 }
