@@ -49,7 +49,9 @@ impl Preset {
         let document = Document::parse(self.text, Format::Toml).expect("presets are tested");
         match without_places(document.root().clone()).value {
             Value::Table(entries) => entries,
-            _ => unreachable!("a TOML document is a table"),
+            Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null | Value::List(_) => {
+                unreachable!("a TOML document is a table")
+            }
         }
     }
 }
@@ -101,7 +103,12 @@ pub fn shown(text: &str, file: &str) -> Option<String> {
 
 /// Adds what is missing.
 fn lay_under(entries: &mut Vec<Entry>, preset: Vec<Entry>) {
+    let names_fields = entries.iter().any(|entry| entry.key == "fields" && matches!(entry.node.value, Value::Table(_)));
     for below in preset {
+        // Where the fields are named there is no question which of all count.
+        if names_fields && matches!(below.key.as_str(), "fields_at" | "fields_except") {
+            continue;
+        }
         let Some(above) = entries.iter_mut().find(|entry| entry.key == below.key) else {
             entries.push(below);
             continue;
@@ -125,7 +132,7 @@ fn without_places(node: Node) -> Node {
                 .map(|entry| Entry { key: entry.key, place: None, node: without_places(entry.node) })
                 .collect(),
         ),
-        value => value,
+        scalar @ (Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null) => scalar,
     };
     Node { place: None, value }
 }
@@ -171,6 +178,8 @@ mod tests {
         assert!(zoned.contains("zone = \"Europe/Berlin\"") && zoned.contains("field = \"/Time\""), "{zoned}");
         let received = stream("time = { source = 'receive' }\n");
         assert!(received.contains("time = { source = \"receive\" }"), "{received}");
+        let named = stream("fields = { t = '/t' }\n").replace("tasmota", "shelly-gen2");
+        assert!(check_for_replay(&config(&named), "t.toml").is_ok(), "which of all count is no question then");
         let topic = stream("topic = 'home/{device}/SENSOR'\n");
         assert!(topic.contains("topic = \"home/{device}/SENSOR\""), "{topic}");
     }

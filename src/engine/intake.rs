@@ -38,9 +38,10 @@ impl<'m> Sender<'m> {
         captures: Captures<'m>,
     ) -> Result<Sender<'m>, RejectReason> {
         let template = &spec.topics[topic].device;
-        let device = match template.is_of_message() {
-            true => Some(template.id(Source::topic(&captures)).ok_or(RejectReason::BadDevice)?),
-            false => None,
+        let device = if template.is_of_message() {
+            Some(template.id(Source::topic(&captures)).ok_or(RejectReason::BadDevice)?)
+        } else {
+            None
         };
         Ok(Sender { stream, topic, captures, device })
     }

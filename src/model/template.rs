@@ -206,7 +206,9 @@ impl Part {
                     part.write(source, out).filter(|()| out.len() > before)
                 })
             }
-            part => out.push_str(part.text(source)?).ok(),
+            Part::Literal(_) | Part::Capture(_) | Part::Payload(_) | Part::Label(_) | Part::First(_) => {
+                out.push_str(self.text(source)?).ok()
+            }
         }
     }
 }

@@ -75,7 +75,7 @@ fn field_of(field: &Item<'_>, report: &mut Report) -> Option<(Vec<String>, Field
     match field.value {
         Value::Table(_) => {}
         Value::List(_) => return Some((pointers(field, ALIASES_MAX, report)?, FieldKind::NUMBER)),
-        _ => {
+        Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null => {
             let pointer = field.parsed("a JSON Pointer, or a table with `pointer`", report, time::pointer)?;
             return Some((vec![pointer], FieldKind::NUMBER));
         }
@@ -83,7 +83,8 @@ fn field_of(field: &Item<'_>, report: &mut Report) -> Option<(Vec<String>, Field
     let table = Table::open_item(field, &keys::FIELD, report)?;
     let pointer = table.required("pointer", report).and_then(|item| pointers(&item, ALIASES_MAX, report));
     let is_state = table.choice("type", &[("number", false), ("state", true)], report);
-    let numbers = ["scale", "offset", "min", "max"].map(|key| number(&table, key, report));
+    let defaults = [("scale", 1.0), ("offset", 0.0), ("min", f64::NEG_INFINITY), ("max", f64::INFINITY)];
+    let numbers = defaults.map(|(key, default)| number(&table, key, default, report));
     if is_state == Some(true) {
         for key in ["scale", "offset", "min", "max"] {
             if let Some(item) = table.get(key) {
@@ -94,25 +95,23 @@ fn field_of(field: &Item<'_>, report: &mut Report) -> Option<(Vec<String>, Field
         return Some((pointer?, FieldKind::State));
     }
     let [scale, offset, min, max] = numbers;
-    let (min, max) = (min?.unwrap_or(f64::NEG_INFINITY), max?.unwrap_or(f64::INFINITY));
+    let (scale, offset, min, max) = (scale?, offset?, min?, max?);
     if min > max {
         report.problem(&table.spot_of("min"), Wrong::new(format!("must not be above `max` ({max})")));
         return None;
     }
-    let kind = FieldKind::Number { scale: scale?.unwrap_or(1.0), offset: offset?.unwrap_or(0.0), min, max };
+    let kind = FieldKind::Number { scale, offset, min, max };
     is_state.and(Some((pointer?, kind)))
 }
 
-/// A finite number; `Some(None)` when it is absent.
-fn number(table: &Table<'_>, key: &str, report: &mut Report) -> Option<Option<f64>> {
-    let Some(item) = table.get(key) else { return Some(None) };
-    match finite(item.value) {
-        Some(number) => Some(Some(number)),
-        None => {
-            report.problem(&item.spot, Wrong::new("must be a finite number"));
-            None
-        }
+/// A finite number, or `default` when it is absent.
+fn number(table: &Table<'_>, key: &str, default: f64, report: &mut Report) -> Option<f64> {
+    let Some(item) = table.get(key) else { return Some(default) };
+    let number = finite(item.value);
+    if number.is_none() {
+        report.problem(&item.spot, Wrong::new("must be a finite number"));
     }
+    number
 }
 
 /// The number that a value is.

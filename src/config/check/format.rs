@@ -73,7 +73,12 @@ fn raw<'t>(stream: &Table<'t>, report: &mut Report) -> Option<(FormatSpec, Optio
             let items = item.one_or_more(0..=WORDS_MAX, report)?;
             let word = |item: &Item<'_>, report: &mut Report| match item.value {
                 Value::Text(word) => Some(word.clone()),
-                _ => item.parsed("a word", report, |_| Ok(String::new())),
+                Value::Integer(_)
+                | Value::Float(_)
+                | Value::Bool(_)
+                | Value::Null
+                | Value::List(_)
+                | Value::Table(_) => item.parsed("a word", report, |_| Ok(String::new())),
             };
             items.iter().map(|item| word(item, report)).collect()
         }
@@ -82,13 +87,13 @@ fn raw<'t>(stream: &Table<'t>, report: &mut Report) -> Option<(FormatSpec, Optio
     let words = words(&table, report);
     let json = match table.get("json") {
         None => Some(false),
-        Some(item) => match item.value {
-            Value::Bool(json) => Some(*json),
-            _ => {
+        Some(item) => {
+            let json = if let Value::Bool(json) = item.value { Some(*json) } else { None };
+            if json.is_none() {
                 report.problem(&item.spot, Wrong::new("must be true or false"));
-                None
             }
-        },
+            json
+        }
     };
     Some((FormatSpec::Raw(RawSpec { missing: missing?, words: words?, json: json? }), table.get("field")))
 }
@@ -120,14 +125,20 @@ fn csv(stream: &Table<'_>, report: &mut Report) -> Option<CsvSpec> {
     let columns: Option<Vec<String>> = match table.get("columns") {
         Some(item) => {
             let items = item.one_or_more(1..=4 * FIELDS_MAX, report)?;
-            let column = |text: &str| match text.len() <= NAME_BYTES {
-                true => Ok(text.to_owned()),
-                false => Err(Wrong::new(format!("has more than {NAME_BYTES} bytes"))),
+            let column = |text: &str| {
+                let wrong = || Wrong::new(format!("has more than {NAME_BYTES} bytes"));
+                if text.len() <= NAME_BYTES { Ok(text.to_owned()) } else { Err(wrong()) }
             };
             let name = |item: &Item<'_>, report: &mut Report| match item.value {
                 // A column that nobody wants has no name.
                 Value::Text(name) if name.is_empty() => Some(String::new()),
-                _ => item.parsed("a column's name", report, column),
+                Value::Text(_)
+                | Value::Integer(_)
+                | Value::Float(_)
+                | Value::Bool(_)
+                | Value::Null
+                | Value::List(_)
+                | Value::Table(_) => item.parsed("a column's name", report, column),
             };
             items.iter().map(|item| name(item, report)).collect()
         }

@@ -8,6 +8,15 @@ use crate::model::template::PayloadText;
 
 use super::table::Table;
 
+/// What `text_numbers` may be.
+const TEXT_NUMBERS: [(&str, Option<NumberRules>); 5] = [
+    ("off", None),
+    ("plain", Some(NumberRules { decimal_comma: false, units: false })),
+    ("comma", Some(NumberRules { decimal_comma: true, units: false })),
+    ("units", Some(NumberRules { decimal_comma: false, units: true })),
+    ("comma_units", Some(NumberRules { decimal_comma: true, units: true })),
+];
+
 /// Puts together what was read.
 pub(super) fn check(
     table: &Table<'_>,
@@ -17,7 +26,7 @@ pub(super) fn check(
     report: &mut Report,
 ) -> Option<MappingSpec> {
     let records = explode(table, report);
-    let text_numbers = text_numbers(table, report);
+    let text_numbers = table.choice("text_numbers", &TEXT_NUMBERS, report);
     let (records, texts) = (records?, texts?);
     for text in &texts {
         if let PayloadText::Key(number) = text
@@ -44,16 +53,4 @@ fn explode(table: &Table<'_>, report: &mut Report) -> Option<Vec<RecordsPattern>
     };
     let patterns: Vec<_> = items.iter().filter_map(|item| pattern(item, report)).collect();
     (patterns.len() == items.len()).then_some(patterns)
-}
-
-fn text_numbers(table: &Table<'_>, report: &mut Report) -> Option<Option<NumberRules>> {
-    let rules = |decimal_comma, units| Some(NumberRules { decimal_comma, units });
-    let words = [
-        ("off", None),
-        ("plain", rules(false, false)),
-        ("comma", rules(true, false)),
-        ("units", rules(false, true)),
-        ("comma_units", rules(true, true)),
-    ];
-    table.choice("text_numbers", &words, report)
 }

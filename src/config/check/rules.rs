@@ -45,7 +45,7 @@ pub(super) fn check(
         Some(item) => expression(&item, &known, report).map(Some),
         None => Some(None),
     };
-    Some(RulesSpec { allow: allow?, deny: deny?.unwrap_or_default(), filter: filter?, compute: compute? })
+    Some(RulesSpec { allow: allow.ok()?, deny: deny.ok()?.unwrap_or_default(), filter: filter?, compute: compute? })
 }
 
 fn compute(table: &Table<'_>, known: &Known<'_>, report: &mut Report) -> Option<Vec<(Name, String)>> {

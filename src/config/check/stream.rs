@@ -98,7 +98,7 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let rules = rules::check(table, fields.as_ref(), topics.as_ref(), report);
     let texts = topics.as_ref().map(|topics| topics.texts.clone());
     let mapping = mapping::check(table, fields, time, texts, report);
-    let Topics { topics, ignore, labels, .. } = topics?;
+    let Topics { readings: topics, ignore, labels, .. } = topics?;
     let first = topics.first()?.clone();
     let stream = StreamSpec {
         topics,

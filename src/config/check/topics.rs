@@ -15,7 +15,7 @@ use super::table::{Item, Table};
 
 /// What was read.
 pub(super) struct Topics {
-    pub(super) topics: Vec<TopicSpec>,
+    pub(super) readings: Vec<TopicSpec>,
     pub(super) ignore: Vec<TopicPattern>,
     pub(super) labels: Vec<LabelSpec>,
     /// What templates take from the payload.
@@ -49,14 +49,14 @@ pub(super) fn check(table: &Table<'_>, field: Option<&Item<'_>>, report: &mut Re
         let group = optional(table.get("group").as_ref(), pattern, &mut words, report);
         let field = optional(field, pattern, &mut Words::default(), report);
         topics.push(TopicSpec {
-            group: group?,
+            group: group.ok()?,
             labels: labels?,
-            field: field?,
+            field: field.ok()?,
             ..TopicSpec::new(pattern.clone(), device?)
         });
     }
     let labels = labels.into_iter().map(|label| label.spec).collect();
-    Some(Topics { topics, ignore: ignore?, labels, texts: words.texts })
+    Some(Topics { readings: topics, ignore: ignore?, labels, texts: words.texts })
 }
 
 /// A topic, or several; with the place of each.
@@ -99,21 +99,27 @@ fn parse(text: &str, pattern: &TopicPattern, words: &mut Words<'_>) -> Result<Te
 fn text(item: &Item<'_>, pattern: &TopicPattern, words: &mut Words<'_>, report: &mut Report) -> Option<Template> {
     match item.value {
         Value::Text(text) if !text.is_empty() => template(item, text, pattern, words, report),
-        _ => item.parsed("a string", report, |_| Err(Wrong::new("is empty"))),
+        Value::Text(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Bool(_)
+        | Value::Null
+        | Value::List(_)
+        | Value::Table(_) => item.parsed("a string", report, |_| Err(Wrong::new("is empty"))),
     }
 }
 
-/// The template of a key that may be absent; `None` when it is there and wrong.
+/// The template of a key that may be absent.
+///
+/// # Errors
+/// It is there and wrong, which was reported.
 fn optional(
     item: Option<&Item<'_>>,
     pattern: &TopicPattern,
     words: &mut Words<'_>,
     report: &mut Report,
-) -> Option<Option<Template>> {
-    match item {
-        None => Some(None),
-        Some(item) => text(item, pattern, words, report).map(Some),
-    }
+) -> Result<Option<Template>, Reported> {
+    item.map(|item| text(item, pattern, words, report).ok_or(Reported)).transpose()
 }
 
 fn template(
@@ -220,13 +226,19 @@ fn label_of<'t>(name: &str, item: Item<'t>, report: &mut Report) -> Option<Label
     Some(Label { spec: LabelSpec { name: name.to_owned(), map, default }, from: from?, template: template? })
 }
 
+/// A problem that is in the report.
+pub(super) struct Reported;
+
 /// `allow` or `deny`.
-pub(super) fn devices(table: &Table<'_>, key: &str, report: &mut Report) -> Option<Option<DevicePatterns>> {
-    let Some(item) = table.get(key) else { return Some(None) };
-    let items = item.one_or_more(1..=LABEL_MAP_MAX, report)?;
+///
+/// # Errors
+/// It is there and wrong, which was reported.
+pub(super) fn devices(table: &Table<'_>, key: &str, report: &mut Report) -> Result<Option<DevicePatterns>, Reported> {
+    let Some(item) = table.get(key) else { return Ok(None) };
+    let items = item.one_or_more(1..=LABEL_MAP_MAX, report).ok_or(Reported)?;
     let patterns: Option<Vec<String>> = items
         .iter()
         .map(|item| item.parsed("a device id, or a pattern with `*`", report, |text| Ok(text.to_owned())))
         .collect();
-    Some(Some(DevicePatterns(patterns?)))
+    Ok(Some(DevicePatterns(patterns.ok_or(Reported)?)))
 }

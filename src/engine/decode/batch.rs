@@ -116,7 +116,9 @@ impl DecodedBatch {
         states.for_each(|state| push(&mut self.states, state, most));
         if texts.iter().any(|text| *text != NO_TEXT) {
             let most = self.records_max() * texts.len();
-            texts.iter().for_each(|text| push(&mut self.texts, *text, most));
+            for text in texts {
+                push(&mut self.texts, *text, most);
+            }
         }
         self.keep_record(Ok(time), left_out);
     }

@@ -84,13 +84,14 @@ impl Slots {
                 None => found.unplaced += 1,
             },
             // Not worth a place of its own: it may never be a number.
-            value @ Value::NotFinite => match fields.find(path) {
-                Some(field) => *found.at(field) = Slot { value, rank: 0 },
-                None => {
+            value @ Value::NotFinite => {
+                if let Some(field) = fields.find(path) {
+                    *found.at(field) = Slot { value, rank: 0 };
+                } else {
                     found.unplaced += 1;
                     found.unplaced_infinite = true;
                 }
-            },
+            }
         }
     }
 

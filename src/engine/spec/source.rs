@@ -22,7 +22,7 @@ pub enum FormatSpec {
     Csv(CsvSpec),
     /// Teltonika Codec 8 and 8 Extended.
     Teltonika,
-    /// Channels of a Milesight LoRaWAN sensor; what some mean depends on the model.
+    /// Channels of a Milesight `LoRaWAN` sensor; what some mean depends on the model.
     Milesight(Model),
     /// Messages of a Ruuvi Gateway.
     Ruuvi,
