@@ -5,7 +5,7 @@
 //! always. A sample is `SYSTEM/NNN.topic`, `.payload` and `.expect.json`; its configuration is
 //! `tests/fixtures/payloads/SYSTEM.toml`. The last line is `N passed, M failed, K unsupported`,
 //! the latter for systems without a configuration.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::float_cmp, missing_docs, reason = "numbers come out as they went in")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use tidegate::config::check::check_for_replay;
 use tidegate::engine::Engine;
 use tidegate::engine::trace::TracedRecord;
 use tidegate::model::record::TimeSource;
-use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
+use tidegate::model::time::{ClockQuality, EventTime, Now, ProcTime, WallTime};
 
 /// 2026-12-01: after every sample.
 const NOW_MS: i64 = 1_796_083_200_000;
@@ -186,7 +186,7 @@ impl Wanted {
     fn fits(&self, record: &TracedRecord) -> bool {
         // What is set aside as of the future has no usable time either.
         let at =
-            record.at.filter(|_| record.source == TimeSource::Device && !record.is_future).map(|at| at.as_millis());
+            record.at.filter(|_| record.source == TimeSource::Device && !record.is_future).map(EventTime::as_millis);
         record.rejected.is_none()
             && (self.device.is_none() || self.device == record.device)
             && at == self.event_ms
@@ -214,7 +214,7 @@ fn has(record: &TracedRecord, name: &str, number: f64) -> bool {
 fn shown(records: &[TracedRecord]) -> String {
     let mut text = String::new();
     for record in records {
-        let at = record.at.map(|at| at.as_millis());
+        let at = record.at.map(EventTime::as_millis);
         write!(text, "\n    {:?} at {at:?} by {:?}: ", record.device, record.source).unwrap();
         match record.rejected {
             Some(reason) => write!(text, "rejected, {}", reason.as_str()).unwrap(),

@@ -239,7 +239,7 @@ impl Fleet {
     fn message(&mut self, stream: Option<&StreamSpec>, rng: &mut Rng, index: usize, payload: Payload) -> Message {
         let device = &self.devices[index];
         self.next_uid += 1;
-        let has_groups = stream.is_some_and(|stream| stream.has_groups());
+        let has_groups = stream.is_some_and(StreamSpec::has_groups);
         let topic = topic(device.line, has_groups.then_some(device.site), &device.name);
         Message {
             uid: self.next_uid,
