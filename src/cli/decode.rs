@@ -134,8 +134,8 @@ fn show_readings(readings: &TracedReadings, line: &mut dyn FnMut(&str, &str)) {
         return line("ignored", &format!("by `ignore` of stream {}", readings.stream));
     }
     let captures: Vec<String> = readings.captures.iter().map(|(name, text)| format!("{name} = {text:?}")).collect();
-    let captured = if captures.is_empty() { String::new() } else { format!(" with {}", captures.join(", ")) };
-    line("stream", &format!("{}, by {}{captured}", readings.stream, readings.filter));
+    let with = if captures.is_empty() { String::new() } else { format!(" with {}", captures.join(", ")) };
+    line("stream", &format!("{}, by {}{with}", readings.stream, readings.filter));
     let several = readings.records.len() > 1;
     for (number, record) in (1..).zip(&readings.records) {
         if several {
@@ -191,15 +191,13 @@ fn moment(at: EventTime) -> String {
 fn excerpt(payload: &[u8]) -> String {
     const SHOWN: usize = 120;
     let printable = |text: &&str| !text.contains(|character: char| character.is_control());
-    let (text, more) = match std::str::from_utf8(payload).ok().map(str::trim_end).filter(printable) {
-        Some(text) => {
-            let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(end, _)| end);
-            (text[..end].to_owned(), end < text.len())
-        }
-        None => {
-            let bytes = payload.iter().take(SHOWN / 3).map(|byte| format!("{byte:02x}"));
-            (bytes.collect::<Vec<_>>().join(" "), payload.len() > SHOWN / 3)
-        }
+    let text = std::str::from_utf8(payload).ok().map(str::trim_end).filter(printable);
+    let (text, more) = if let Some(text) = text {
+        let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(end, _)| end);
+        (text[..end].to_owned(), end < text.len())
+    } else {
+        let bytes = payload.iter().take(SHOWN / 3).map(|byte| format!("{byte:02x}"));
+        (bytes.collect::<Vec<_>>().join(" "), payload.len() > SHOWN / 3)
     };
     let size = payload.len();
     format!("{text}{} ({size} byte{})", if more { " …" } else { "" }, if size == 1 { "" } else { "s" })

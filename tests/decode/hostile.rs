@@ -112,7 +112,7 @@ fn payloads_at_the_limits_take_no_more_than_their_share() {
     let object: Vec<String> = (0..10_000).map(|number| format!("\"field-{number}\":{number}")).collect();
     large.push(format!("{{{}}}", object.join(",")).into_bytes());
     let records = "{\"t\":1},".repeat(30_000);
-    large.push(format!("[{}{{}}]", records).into_bytes());
+    large.push(format!("[{records}{{}}]").into_bytes());
     for (keys, _) in FORMATS {
         let spec = stream(keys);
         for payload in &large {

@@ -14,8 +14,8 @@ fn berlin(gap: GapPolicy, overlap: OverlapPolicy) -> ZonedRules {
     ZonedRules { zone: Zone::find("Europe/Berlin").unwrap(), gap, overlap }
 }
 
-fn in_berlin() -> Option<ZonedRules> {
-    Some(berlin(GapPolicy::Reject, OverlapPolicy::Earlier))
+fn in_berlin() -> ZonedRules {
+    berlin(GapPolicy::Reject, OverlapPolicy::Earlier)
 }
 
 /// The moment that `text` is, as `format` reads it.
@@ -36,7 +36,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 #[test]
 fn f104_the_hour_of_the_report_is_1708671600_with_and_without_a_fraction() {
     for text in ["2024-02-23T15:00:00+08:00", "2024-02-23T15:00:00.0+08:00", "2024-02-23 15:00:00.000000 +0800"] {
-        for format in [TimeFormat::Rfc3339, TimeFormat::Iso { zone: in_berlin(), unit: None }] {
+        for format in [TimeFormat::Rfc3339, TimeFormat::Iso { zone: Some(in_berlin()), unit: None }] {
             assert_eq!(at(format, &format!("\"{text}\"")), Ok(1_708_671_600_000), "{text}");
         }
     }
@@ -75,11 +75,11 @@ proptest! {
 
     #[test]
     fn any_text_in_any_format_is_an_answer_and_no_panic(text in "[0-9TZ:+. -]{0,40}|\\PC{0,20}") {
-        let pattern = |pattern: &str| TimeFormat::Pattern { pattern: pattern.into(), zone: in_berlin() };
+        let pattern = |pattern: &str| TimeFormat::Pattern { pattern: pattern.into(), zone: Some(in_berlin()) };
         let json = serde_json::to_string(&text).unwrap();
         for format in [
             TimeFormat::Rfc3339,
-            TimeFormat::Iso { zone: in_berlin(), unit: None },
+            TimeFormat::Iso { zone: Some(in_berlin()), unit: None },
             pattern("%d.%m.%Y %H:%M:%S"),
             pattern("%Y%m%d%H%M%S"),
             pattern("%"),
@@ -94,16 +94,16 @@ proptest! {
 #[test]
 fn f109_a_local_time_is_of_the_zone_that_is_configured_and_without_one_is_no_time() {
     let iso = |zone| TimeFormat::Iso { zone, unit: None };
-    assert_eq!(moment(iso(in_berlin()), "2024-07-01T12:00:00"), Ok("2024-07-01T10:00:00Z".into()));
-    assert_eq!(moment(iso(in_berlin()), "2024-01-01 12:00:00.25"), Ok("2024-01-01T11:00:00.25Z".into()));
-    assert_eq!(moment(iso(in_berlin()), "20240101T1200"), Ok("2024-01-01T11:00:00Z".into()));
-    assert_eq!(moment(iso(in_berlin()), "20240101T120000,5Z"), Ok("2024-01-01T12:00:00.5Z".into()));
+    assert_eq!(moment(iso(Some(in_berlin())), "2024-07-01T12:00:00"), Ok("2024-07-01T10:00:00Z".into()));
+    assert_eq!(moment(iso(Some(in_berlin())), "2024-01-01 12:00:00.25"), Ok("2024-01-01T11:00:00.25Z".into()));
+    assert_eq!(moment(iso(Some(in_berlin())), "20240101T1200"), Ok("2024-01-01T11:00:00Z".into()));
+    assert_eq!(moment(iso(Some(in_berlin())), "20240101T120000,5Z"), Ok("2024-01-01T12:00:00.5Z".into()));
     // An offset that is there counts.
-    assert_eq!(moment(iso(in_berlin()), "2024-07-01T12:00:00-07:00"), Ok("2024-07-01T19:00:00Z".into()));
-    assert_eq!(moment(iso(in_berlin()), "2016-12-31T23:59:60"), Ok("2016-12-31T23:00:00Z".into()));
-    assert_eq!(moment(iso(in_berlin()), "0001-01-01T00:00:00"), Err(MissingTime));
-    assert_eq!(moment(iso(in_berlin()), "2024-07-01"), Err(BadTime));
-    assert_eq!(moment(iso(in_berlin()), "2024-07-01T24:00:00"), Err(BadTime));
+    assert_eq!(moment(iso(Some(in_berlin())), "2024-07-01T12:00:00-07:00"), Ok("2024-07-01T19:00:00Z".into()));
+    assert_eq!(moment(iso(Some(in_berlin())), "2016-12-31T23:59:60"), Ok("2016-12-31T23:00:00Z".into()));
+    assert_eq!(moment(iso(Some(in_berlin())), "0001-01-01T00:00:00"), Err(MissingTime));
+    assert_eq!(moment(iso(Some(in_berlin())), "2024-07-01"), Err(BadTime));
+    assert_eq!(moment(iso(Some(in_berlin())), "2024-07-01T24:00:00"), Err(BadTime));
     assert_eq!(moment(iso(None), "2024-07-01T12:00:00Z"), Ok("2024-07-01T12:00:00Z".into()));
     assert_eq!(moment(iso(None), "2024-07-01T12:00:00"), Err(MissingTime));
     assert_eq!(moment(TimeFormat::Rfc3339, "2024-07-01T12:00:00"), Err(BadTime));
@@ -169,11 +169,11 @@ fn a_pattern_reads_what_it_names() {
     ];
     for (pattern, text, expected) in cases {
         assert!(check_pattern(pattern).is_ok(), "{pattern}");
-        let format = TimeFormat::Pattern { pattern: (*pattern).to_owned(), zone: in_berlin() };
+        let format = TimeFormat::Pattern { pattern: (*pattern).to_owned(), zone: Some(in_berlin()) };
         assert_eq!(moment(format, text), expected.map(str::to_owned), "{text} as {pattern}");
     }
     // Digits that are a number to JSON.
-    let digits = TimeFormat::Pattern { pattern: "%Y%m%d%H%M%S".into(), zone: in_berlin() };
+    let digits = TimeFormat::Pattern { pattern: "%Y%m%d%H%M%S".into(), zone: Some(in_berlin()) };
     assert_eq!(at(digits.clone(), "20241023174109"), Ok(1_729_698_069_000));
     assert_eq!(at(digits, "true"), Err(BadTime));
 }
