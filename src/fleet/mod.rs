@@ -1,5 +1,6 @@
 //! The simulated fleet. PURE and seeded: the same [`FleetSpec`] gives the same
-//! deliveries on every machine. Used by the demo, the tests and load runs.
+//! deliveries on every machine. Used by the demo, the tests and load runs. One make of device is
+//! here; [`mixed`] has one of every preset.
 //!
 //! ```text
 //! event time   |--r0----r1----r2----r3----r4--   one reading per period and device

@@ -26,6 +26,22 @@ const SILENT: &str = "tasmota";
 #[test]
 fn an_hour_of_every_preset_at_once_gives_the_exact_windows() {
     let seed = seed(1);
+    let (scene, books) = hour(seed, 0);
+    let status = scene.agent.status().expect("the agent answers");
+    assert_none(seed, "counts", &books.check_counts(&status["engine"], ReceiveTimes::Unknown));
+    assert_eq!(status["engine"]["unmatched"], 0);
+    let idle = scene.cloud.log.iter().filter(|record| record["stream"] != SILENT);
+    assert_none(seed, "idle panes", &books.check_idle(idle, ReceiveTimes::Unknown, |system| system != SILENT));
+}
+
+#[test]
+fn kills_during_the_hour_change_no_window() {
+    hour(seed(2), 4);
+}
+
+/// Publishes it, kills the agent so many times on the way, and compares what stands at the
+/// cloud in the end.
+fn hour(seed: u64, kills: usize) -> (Scene, Books) {
     let spec = MixedSpec {
         seed,
         devices: 20,
@@ -40,9 +56,16 @@ fn an_hour_of_every_preset_at_once_gives_the_exact_windows() {
         scene.agent.status().is_some_and(|status| status["devices"]["subscribed"] == true)
     });
     let mut books = Books::new(RULES);
-    for sent in plan(&spec) {
-        scene.publish_raw(&sent.message.topic, &sent.message.payload);
-        books.take(&sent, START + sent.at);
+    let messages = plan(&spec);
+    for part in messages.chunks(messages.len() / (kills + 1) + 1) {
+        if books.received() > 0 {
+            scene.agent.kill();
+            scene.agent.start();
+        }
+        for sent in part {
+            scene.publish_raw(&sent.message.topic, &sent.message.payload);
+            books.take(sent, START + sent.at);
+        }
     }
     scene.flush();
     books.fall_idle(SILENT);
@@ -55,19 +78,16 @@ fn an_hour_of_every_preset_at_once_gives_the_exact_windows() {
     while readings(cloud) < expected && asked.elapsed() < WAIT_MAX {
         cloud.receive_for(WAIT_MAX / 500);
     }
-
-    let status = scene.agent.status().expect("the agent answers");
-    let none = |what: &str, wrong: &[String]| {
-        let first = wrong[..wrong.len().min(30)].join("\n");
-        assert!(wrong.is_empty(), "E2E_SEED={seed}, {what}: {} differences\n{first}", wrong.len());
-    };
-    none("counts", &books.check_counts(&status["engine"], ReceiveTimes::Unknown));
-    assert_eq!(status["engine"]["unmatched"], 0);
-    none("windows", &books.check_windows(&scene.cloud.receiver, ReceiveTimes::Unknown));
-    none("late readings", &books.check_late(&scene.cloud.receiver));
-    let idle = scene.cloud.log.iter().filter(|record| record["stream"] != SILENT);
-    none("idle panes", &books.check_idle(idle, ReceiveTimes::Unknown, |system| system != SILENT));
+    assert_none(seed, "windows", &books.check_windows(&scene.cloud.receiver, ReceiveTimes::Unknown));
+    assert_none(seed, "late readings", &books.check_late(&scene.cloud.receiver));
     scene.cloud.assert_contract();
+    (scene, books)
+}
+
+/// Else says how many differences there are, and shows the first.
+fn assert_none(seed: u64, what: &str, wrong: &[String]) {
+    let first = wrong[..wrong.len().min(30)].join("\n");
+    assert!(wrong.is_empty(), "E2E_SEED={seed}, {what}: {} differences\n{first}", wrong.len());
 }
 
 /// Of all streams.
