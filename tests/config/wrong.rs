@@ -148,7 +148,7 @@ const WRONG: &[Case] = &[
     ("disorder = \"0s\"", "disorder = \"1h30m\"", &[("streams[0].disorder", "hint: \"90m\"")]),
     ("disorder = \"0s\"", "disorder = \"1w\"", &[("streams[0].disorder", "hint: \"7d\"")]),
     ("offset = \"-5m\"", "offset = \"-1m30s\"", &[("streams[0].windows[0].offset", "hint: \"-90s\"")]),
-    ("disorder = \"0s\"", "sise = \"0s\"", &[("streams[0].sise", "known: name, topic")]),
+    ("disorder = \"0s\"", "sise = \"0s\"", &[("streams[0].sise", "known: name, preset, topic")]),
     ("disorder = \"0s\"", "lateness = \"0s\"", &[("streams[0].lateness", "belongs to [[streams.windows]]")]),
     ("idle_timeout = \"off\"", "idle_timeout = \"0s\"", &[("streams[0].idle_timeout", "from 1ms")]),
     ("idle_timeout = \"off\"", "idle_timeout = false", &[("streams[0].idle_timeout", "or \"off\", not a bool")]),
