@@ -158,3 +158,17 @@ fn the_checks_can_fail() {
     assert!(!names("assembled", "sled"));
     assert!(!names(&code_of("// tokio\nfn f() {}\n#[cfg(test)]\nmod tests { tokio }"), "tokio"));
 }
+
+/// The program of a metric agent was 245 MB. Ours has a budget for each board, and CI builds for
+/// the boards and holds it to that.
+#[test]
+fn f78_the_size_of_the_program_is_a_budget_that_ci_checks() {
+    let read = |path: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let script = read("tests/boards.sh");
+    let budget = script.lines().find_map(|line| line.strip_prefix("size_max_mib=")).unwrap();
+    assert!(budget.split(' ').next().unwrap().parse::<u32>().unwrap() <= 6, "{budget}");
+    let ci = read(".ci/run");
+    assert!(ci.contains("step_boards() { tests/boards.sh; }"));
+    let steps = ci.lines().find(|line| line.starts_with("for name in packages")).unwrap();
+    assert!(steps.contains(" boards"), "{steps}");
+}

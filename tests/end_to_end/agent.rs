@@ -78,6 +78,14 @@ impl Agent {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
+    /// The most memory that it has had in use since it started, in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let pid = self.child.as_ref().expect("the agent runs").id();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Its configuration; beside it `state`, and `control.sock` while it runs.
     pub(crate) fn place(&self) -> PathBuf {
         self.dir.join("tidegate.toml")

@@ -20,6 +20,7 @@ mod exact;
 mod garbage;
 mod kill;
 mod lifecycle;
+mod memory;
 mod mixed;
 mod outages;
 mod outbox;
