@@ -333,6 +333,22 @@ fn f33_a_wide_topic_has_room_for_status_texts() {
 }
 
 #[test]
+fn what_one_stream_ignores_is_there_for_the_next() {
+    let wide = "[[streams]]\nname = 'wide'\npreset = 'esphome'\n";
+    let house = "[[streams]]\nname = 'house'\npreset = 'homeassistant-statestream'\n";
+    let messages: [(&str, &[u8]); 3] =
+        [("homeassistant/sensor/attic/state", b"19.6"), ("cellar/sensor/t/state", b"7"), ("homeassistant/x/y/z", b"1")];
+    for streams in [format!("{wide}{house}"), format!("{house}{wide}")] {
+        let status = told(&streams, &messages);
+        let of = |name: &str| &status.iter().find(|stream| stream.name == name).unwrap().ledger;
+        assert_eq!((of("house").accepted, of("wide").accepted), (1, 1));
+        assert_eq!((of("house").received, of("wide").received), (1, 1), "what fits no topic is nobody's");
+    }
+    let alone = told(wide, &messages);
+    assert_eq!((alone[0].ledger.accepted, alone[0].ledger.ignored), (1, 1));
+}
+
+#[test]
 fn f136_f149_a_payload_of_another_shape_invents_no_field() {
     let keys = "topic = 'd/{device}'\nformat = 'raw'\nfields = 'all'\ntime = { source = 'receive' }";
     told_alike(keys, |world| {

@@ -67,16 +67,20 @@ impl Engine {
         self.acks.extend(message.tag);
     }
 
-    /// The stream that a topic belongs to, and which of its topics it is; none of them when
-    /// the stream wants to ignore it.
+    /// The first stream that a topic belongs to, and which of its topics it is; none of them
+    /// when the only streams that it fits ignore it.
     #[inline]
     pub(super) fn find_stream<'m>(&self, topic: &'m str) -> Option<(usize, Option<(usize, Captures<'m>)>)> {
-        self.streams.iter().enumerate().find_map(|(index, stream)| {
+        let mut ignored_by = None;
+        for (index, stream) in self.streams.iter().enumerate() {
             let place = |(place, known): (usize, &TopicSpec)| Some((place, known.pattern.match_topic(topic)?));
-            let found = stream.spec.topics.iter().enumerate().find_map(place)?;
-            let ignored = stream.spec.ignore.iter().any(|pattern| pattern.match_topic(topic).is_some());
-            Some((index, (!ignored).then_some(found)))
-        })
+            let Some(found) = stream.spec.topics.iter().enumerate().find_map(place) else { continue };
+            if stream.spec.ignore.iter().all(|pattern| pattern.match_topic(topic).is_none()) {
+                return Some((index, Some(found)));
+            }
+            ignored_by = ignored_by.or(Some((index, None)));
+        }
+        ignored_by
     }
 
     fn take_message(&mut self, now: Now, index: usize, topic: usize, captures: Captures<'_>, message: Message<'_>) {

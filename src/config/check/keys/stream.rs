@@ -10,7 +10,11 @@ pub static STREAM: Section = Section {
         key("name", Required, "unique among the streams"),
         key("preset", Optional, "keys for a kind of device, as far as they are not written here; see docs/devices.md"),
         key("topic", Required, "MQTT topic, or a list; levels may be `+`, `{name}`, or `{name...}`: one or more"),
-        key("ignore", Optional, "topics of those that are passed over, in the same notation"),
+        key(
+            "ignore",
+            Optional,
+            "topics of those that are passed over, in the same notation; a later stream may have them",
+        ),
         key(
             "device",
             Derived("`{device}` when the topic captures it, else required"),
