@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tidegate::config::check::check_for_replay;
 use tidegate::engine::Engine;
 use tidegate::engine::status::StreamStatus;
-use tidegate::engine::step::{Event, Message};
+use tidegate::engine::step::{DeliveryTag, Event, Message};
 use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
 use world::{Restart, START_MS, World, told_alike};
@@ -413,4 +413,25 @@ fn a_bridge_that_is_off_turns_its_devices_idle_at_once() {
     world.message(1, "b/x", "perhaps");
     assert_eq!(rejected(&world), BTreeMap::from([("bad_availability", 1)]));
     assert_eq!(world.status(0).ledger.availability, 1);
+}
+
+#[test]
+fn a_signal_that_the_broker_sends_again_is_heard_once() {
+    let config = "gateway.id = 'gw'\n[[streams]]\nname = 's'\ntopic = 'd/{device}'\ntime = { source = 'receive' }\n\
+                  availability = [{ topic = 'lwt/{device}' }]\n";
+    let mut engine = Engine::new(check_for_replay(config, "t.toml").unwrap().config);
+    let wall = WallTime::from_millis(START_MS);
+    let now = Now { proc: ProcTime::from_millis(0), wall, quality: ClockQuality::Synced };
+    engine.handle(now, Event::SessionStarted { resumed: true });
+    for (packet, payload, dup) in
+        [(1, "offline", false), (1, "offline", true), (2, "asleep", false), (2, "asleep", true)]
+    {
+        let tag = Some(DeliveryTag { connection: 1, packet });
+        let message = Message { topic: "lwt/a", payload: payload.as_bytes(), retain: false, dup, tag };
+        engine.handle(now, Event::Message(message));
+        assert!(engine.balances());
+    }
+    let ledger = &engine.status(now).streams[0].ledger;
+    assert_eq!((ledger.availability, ledger.rejected, ledger.redelivered), (1, 1, 2));
+    assert_eq!(engine.uncommitted_messages(), 4, "all are acknowledged");
 }

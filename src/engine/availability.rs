@@ -33,16 +33,26 @@ impl Engine {
                 self.hear_for(now, index, message, &mut heard);
             }
         }
+        if heard.is_signal || heard.unread.is_some() {
+            self.remember(message);
+        }
         heard
     }
 
     #[cold]
     fn hear_for(&mut self, now: Now, index: usize, message: Message<'_>, heard: &mut Heard) {
+        let again = self.is_known(message);
         for rule in 0..self.streams[index].spec.availability.len() {
             let live = self.idle_clock.read(now.proc);
             let (stream, mut out, _) = self.parts(index, now);
             let rule = &stream.spec.availability[rule];
             let Some(captures) = rule.pattern.match_topic(message.topic) else { continue };
+            if again {
+                heard.is_signal = true;
+                stream.ledger.redelivered += 1;
+                stream.changes.ledger = true;
+                return;
+            }
             if message.payload.is_empty() {
                 // A retained word was cleared: it says nothing.
                 heard.is_signal = true;

@@ -131,18 +131,29 @@ impl Engine {
     fn is_redelivery(&mut self, index: usize, message: Message<'_>) -> bool {
         let stream = &mut self.streams[index];
         stream.changes.ledger = true;
-        let Some(tag) = message.tag else {
+        if message.tag.is_none() {
             stream.ledger.unprotected += 1;
             return false;
-        };
-        let print = fingerprint(message.topic, message.payload);
-        let known = self.resumed && message.dup && self.redelivery.is_known(tag.packet, print);
-        if known && self.canary != Some(Canary::CountRedeliveries) {
-            stream.ledger.redelivered += 1;
+        }
+        if self.is_known(message) {
+            self.streams[index].ledger.redelivered += 1;
             return true;
         }
-        self.redelivery.remember(tag.packet, print);
+        self.remember(message);
         false
+    }
+
+    /// Whether it was taken in before, as far as the broker marks it and we remember.
+    pub(super) fn is_known(&self, message: Message<'_>) -> bool {
+        let Some(tag) = message.tag.filter(|_| self.resumed && message.dup) else { return false };
+        self.canary != Some(Canary::CountRedeliveries)
+            && self.redelivery.is_known(tag.packet, fingerprint(message.topic, message.payload))
+    }
+
+    pub(super) fn remember(&mut self, message: Message<'_>) {
+        if let Some(tag) = message.tag {
+            self.redelivery.remember(tag.packet, fingerprint(message.topic, message.payload));
+        }
     }
 
     /// Takes one of the records of the payload in that was read last.

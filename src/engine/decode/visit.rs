@@ -2,7 +2,7 @@
 //! rules of the stream.
 //!
 //! A format is a function from bytes to calls of [`Visit`]. It knows nothing of fields,
-//! fallbacks, units or limits of a stream; the [`mapper`](super::mapper) knows nothing of
+//! fallbacks, units or limits of a stream; the mapper (`mapper.rs`) knows nothing of
 //! formats. Every payload is a tree of named members, like a JSON document:
 //!
 //! ```text

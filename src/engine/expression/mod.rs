@@ -17,7 +17,7 @@
 //! | `math.abs`, `ceil`, `floor`, `round`, `trunc`, `sqrt`, `least`, `greatest` | of numbers |
 //!
 //! The parser is that of the `cel` crate; its tree becomes a smaller one of our own
-//! ([`compile`]), which is evaluated here. The crate's evaluator knows integers beside
+//! (`compile.rs`), which is evaluated here. The crate's evaluator knows integers beside
 //! doubles and refuses `temperature + 1`, builds lists and strings, and costs two to
 //! five times as much; a test holds the two against each other where both have an answer.
 //!
