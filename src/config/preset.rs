@@ -175,7 +175,7 @@ mod tests {
             shown(&text, "t.toml").expect("a document")
         };
         let zoned = stream("time.zone = 'Europe/Berlin'\n");
-        assert!(zoned.contains("zone = \"Europe/Berlin\"") && zoned.contains("field = \"/Time\""), "{zoned}");
+        assert!(zoned.contains("zone = \"Europe/Berlin\"") && zoned.contains("\"/Time\""), "{zoned}");
         let received = stream("time = { source = 'receive' }\n");
         assert!(received.contains("time = { source = \"receive\" }"), "{received}");
         let named = stream("fields = { t = '/t' }\n").replace("tasmota", "shelly-gen2");
