@@ -132,6 +132,22 @@ fn f24_f101_f102_an_epoch_in_another_unit_lands_nowhere() {
 }
 
 #[test]
+fn f24_f102_milliseconds_read_as_seconds_are_a_wrong_unit_and_not_the_far_future() {
+    let config = "gateway.id = 'gw'\n[[streams]]\nname = 's'\ntopic = 'd/{device}'\ntime = { field = '/ts', unit = 's' }\n\
+                  [[streams]]\nname = 'l'\ntopic = 'l/{device}'\nformat = 'influx'\ntime = { source = 'payload' }\n";
+    let mut engine = Engine::new(check_for_replay(config, "t.toml").unwrap().config);
+    let wall = WallTime::from_millis(START_MS);
+    let now = Now { proc: ProcTime::from_millis(0), wall, quality: ClockQuality::Synced };
+    for (topic, payload, hint) in [
+        ("d/a", format!("{{\"ts\":{START_MS},\"v\":1}}"), "looks like milliseconds, configured s"),
+        ("l/a", format!("m v=1 {START_MS}"), "looks like milliseconds, configured ns"),
+    ] {
+        let record = engine.trace(now, topic, payload.as_bytes()).readings.unwrap().records.remove(0);
+        assert!(record.rejected.is_some() && record.hint == Some(hint), "{record:?}");
+    }
+}
+
+#[test]
 fn f27_f125_what_has_no_time_says_that_its_time_is_ours() {
     let rows =
         told_alike("topic = 'd/{device}'\nformat = 'raw'\nfields = 'all'\ntime = { source = 'receive' }", |world| {
@@ -280,6 +296,49 @@ fn f129_f135_a_missing_value_leaves_the_rest() {
         assert_eq!(values(&rows), [("a", &json!({ "t": 21.5 }))]);
         rows
     });
+}
+
+#[test]
+fn a_part_of_the_topic_can_begin_the_names_of_fields() {
+    let streams = "[[streams]]\nname = 's'\npreset = 'shelly-gen2'\n";
+    let rows = told_alike(
+        "topic = ['{device}/events/rpc', '{device}/status/{component...}']\nprefix = '{component}'\n\
+                           fields = 'all'\nfields_except = ['/id', '/params/*/id']\ntime = { source = 'receive' }",
+        |world| {
+            let mut rows = world.message(0, "s/status/switch:0", r#"{"id":0,"apower":100}"#);
+            rows.extend(world.message(1, "s/status/switch:1", r#"{"id":1,"apower":0}"#));
+            rows.extend(world.message(2, "s/events/rpc", r#"{"params":{"switch:0":{"id":0,"apower":7}}}"#));
+            rows
+        },
+    );
+    let names =
+        [json!({ "switch:0.apower": 100 }), json!({ "switch:1.apower": 0 }), json!({ "params.switch:0.apower": 7 })];
+    assert_eq!(
+        values(&rows).into_iter().map(|(_, values)| values).collect::<Vec<_>>(),
+        names.iter().collect::<Vec<_>>()
+    );
+    assert_eq!(told(streams, &[("s/status/x", br#"{"apower":1}"#)])[0].ledger.accepted, 1);
+    // A JSON value beside plain ones is named by its topic too.
+    let rows = told_alike(
+        "topic = 'N/{device}/{path...}'\nformat = 'raw'\nraw = { field = '{path}', json = true }\n\
+                           fields = 'all'\ntime = { source = 'receive' }",
+        |world| {
+            let mut rows = world.message(0, "N/p/battery/Soc", r#"{"value":53.2}"#);
+            rows.extend(world.message(1, "N/p/battery/Soc", "53.2"));
+            rows
+        },
+    );
+    assert_eq!(values(&rows), [("p", &json!({ "battery.Soc.value": 53.2 })), ("p", &json!({ "battery.Soc": 53.2 }))]);
+}
+
+#[test]
+fn fields_beyond_those_that_a_stream_can_have_are_said_to_be_too_many() {
+    let keys = "topic = 'w/{device}/{m}'\nformat = 'raw'\nraw = { field = '{m}' }\nfields = 'all'\ntime = { source = 'receive' }";
+    let mut world = World::new(keys, Restart::Never);
+    for number in 0..70_u64 {
+        world.message(number, &format!("w/a/m{number}"), "1");
+    }
+    assert_eq!(rejected(&world), BTreeMap::from([("too_many_fields", 6)]));
 }
 
 #[test]

@@ -40,8 +40,12 @@ pub struct Args {
     config: PathBuf,
 
     /// The topic of the payload
-    #[arg(long, value_name = "TOPIC")]
+    #[arg(long, value_name = "TOPIC", conflicts_with = "hex")]
     topic: Option<String>,
+
+    /// Payloads of the capture are hexadecimal (`-F '%t %x'`): for payloads of several lines or of any bytes
+    #[arg(long)]
+    hex: bool,
 }
 
 /// Reads the input and prints what each message becomes.
@@ -75,7 +79,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
             let payload = line.get(end + 1..).unwrap_or_default();
-            show(&String::from_utf8_lossy(&line[..end]), payload)
+            let topic = String::from_utf8_lossy(&line[..end]);
+            if !args.hex {
+                return show(&topic, payload);
+            }
+            match unhexed(payload) {
+                Some(payload) => show(&topic, &payload),
+                None => show(&topic, b"").and_then(|()| writeln!(std::io::stderr(), "{topic}: not hexadecimal")),
+            }
         }),
     };
     match written {
@@ -85,6 +96,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Ok(()) | Err(_) => Ok(ExitCode::from(u8::from(!sound))),
     }
+}
+
+/// The bytes that pairs of digits stand for.
+fn unhexed(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.trim_ascii();
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let byte = |pair: &[u8]| Some(digit(&pair[0])? << 4 | digit(pair.get(1)?)?);
+    text.chunks(2).map(byte).collect()
 }
 
 fn read_input(args: &Args) -> anyhow::Result<Vec<u8>> {
@@ -171,6 +190,9 @@ fn show_record(record: &TracedRecord, line: &mut dyn FnMut(&str, &str)) {
     if record.left_out > 0 {
         line("left out", &format!("{} fields that could not be used", record.left_out));
     }
+    if record.is_filtered {
+        line("filtered", "by the stream's `filter`: passed over, and counted");
+    }
     if record.is_future {
         line("future", "further ahead of our clock than `max_future`: set aside in lane `late`");
     }
@@ -230,6 +252,28 @@ mod tests {
              \x20 time      2024-03-11T06:15:00Z (1710137700000), from the device\n\
              \x20 value     DS18B20.Temperature = 19.4\n\n"
         );
+    }
+
+    #[test]
+    fn what_is_passed_over_and_what_is_calculated_is_shown() {
+        let config = "gateway.id = 'g'\n[[streams]]\nname = 's'\ntopic = 'd/{device}'\ntime = { source = 'receive' }\n\
+                      compute = { w = 'u * i' }\nfilter = 'w > 10'\n";
+        let checked = check_for_replay(config, "t.toml").expect("valid");
+        let wall = WallTime::from_millis(1_713_970_366_000);
+        let now = Now { proc: ProcTime::from_millis(0), wall, quality: ClockQuality::Synced };
+        let mut engine = Engine::new(checked.config);
+        let mut told = |payload: &[u8]| shown("d/a", payload, &engine.trace(now, "d/a", payload));
+        let text = told(br#"{"u":2,"i":3}"#);
+        assert!(text.contains("value     w = 6") && text.contains("filtered  by the stream's"), "{text}");
+        assert!(!told(br#"{"u":20,"i":3}"#).contains("filtered"));
+        assert!(told(br#"{"u":20}"#).contains("rejected  expression"));
+    }
+
+    #[test]
+    fn a_capture_may_be_hexadecimal() {
+        assert_eq!(unhexed(b"7b0A 7d"), None);
+        assert_eq!(unhexed(b"7b0A7d\r").as_deref(), Some(&b"{\n}"[..]));
+        assert_eq!(unhexed(b"7"), None);
     }
 
     #[test]

@@ -92,13 +92,14 @@ fn summary(document: &Value) -> String {
         let ledger = &stream["ledger"];
         let _ = writeln!(
             out,
-            "stream {}: {} devices, {} open windows, received {}, accepted {}, rejected {}",
+            "stream {}: {} devices, {} open windows, received {}, accepted {}, rejected {}{}",
             text(&stream["name"]),
             stream["devices"],
             stream["open_windows"],
             ledger["received"],
             ledger["accepted"],
-            ledger["rejected"]
+            ledger["rejected"],
+            others(ledger)
         );
     }
     for join in document["engine"]["joins"].as_array().into_iter().flatten() {
@@ -118,6 +119,16 @@ fn summary(document: &Value) -> String {
     }
     out.extend(wear(&document["wear"]));
     out
+}
+
+/// Where else records of a stream have gone, and why they were rejected.
+fn others(ledger: &Value) -> String {
+    let counts = ["duplicate", "future", "ignored", "filtered"].into_iter();
+    let counts = counts.filter(|name| ledger[name].as_u64() > Some(0)).map(|name| format!(", {name} {}", ledger[name]));
+    let reasons = ledger["rejected_by"].as_object().into_iter().flatten();
+    let reasons: Vec<String> = reasons.map(|(reason, count)| format!("{count} {reason}")).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    format!("{reasons}{}", counts.collect::<String>())
 }
 
 /// What the flash is given, if that is known yet.

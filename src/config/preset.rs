@@ -56,6 +56,11 @@ impl Preset {
     }
 }
 
+/// Whether it names a preset.
+pub(super) fn is_known(name: &Value) -> bool {
+    matches!(name, Value::Text(name) if ALL.iter().any(|preset| preset.name == name))
+}
+
 /// Writes the presets of all streams out.
 pub(super) fn expand(document: &mut Document, report: &mut Report) {
     let Value::Table(root) = &mut document.root_mut().value else { return };
@@ -64,7 +69,11 @@ pub(super) fn expand(document: &mut Document, report: &mut Report) {
     for (index, stream) in streams.iter_mut().enumerate() {
         let Value::Table(entries) = &mut stream.value else { continue };
         let Some(item) = entries.iter().find(|entry| entry.key == "preset") else { continue };
-        let Value::Text(name) = &item.node.value else { continue };
+        let Value::Text(name) = &item.node.value else {
+            let spot = Spot { path: format!("streams[{index}].preset"), place: item.node.place, value: None };
+            report.problem(&spot, Wrong::new(format!("must be a preset's name, not {}", item.node.value.kind())));
+            continue;
+        };
         if let Some(preset) = ALL.iter().find(|preset| preset.name == name) {
             lay_under(entries, preset.entries());
             continue;
@@ -106,7 +115,7 @@ fn lay_under(entries: &mut Vec<Entry>, preset: Vec<Entry>) {
     let names_fields = entries.iter().any(|entry| entry.key == "fields" && matches!(entry.node.value, Value::Table(_)));
     for below in preset {
         // Where the fields are named there is no question which of all count.
-        if names_fields && matches!(below.key.as_str(), "fields_at" | "fields_except") {
+        if names_fields && matches!(below.key.as_str(), "fields_at" | "fields_except" | "prefix") {
             continue;
         }
         let Some(above) = entries.iter_mut().find(|entry| entry.key == below.key) else {

@@ -40,6 +40,11 @@ impl FieldTable {
         self.find(name)
     }
 
+    /// No further name gets a place.
+    pub(super) fn is_full(&self) -> bool {
+        self.names.len() == FIELDS_MAX
+    }
+
     /// As [`FieldTable::intern`], for a name that is expected at `place`.
     pub(super) fn intern_near(&mut self, name: &str, place: usize) -> Option<FieldIx> {
         match self.names.get(place) {

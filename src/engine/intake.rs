@@ -122,7 +122,11 @@ impl Engine {
         let mut buffer = heapless::String::new();
         let field = stream.spec.topics[sender.topic].field.as_ref();
         let field = field.and_then(|field| field.resolve(Source::topic(&sender.captures), &mut buffer));
-        let telling = Telling { topic, payload, field: field.unwrap_or("value") };
+        let mut prefix_buffer = heapless::String::new();
+        let prefix = stream.spec.topics[sender.topic].prefix.as_ref();
+        let prefix = prefix.and_then(|prefix| prefix.resolve(Source::topic(&sender.captures), &mut prefix_buffer));
+        let prefix = prefix.unwrap_or_default();
+        let telling = Telling { topic, payload, field: field.unwrap_or("value"), prefix };
         self.decoders[sender.stream].decode(telling, &mut stream.fields);
     }
 

@@ -9,6 +9,7 @@ use crate::model::time::{ClockQuality, EventTime, Now};
 
 use super::Engine;
 use super::availability::{Named, whom, word};
+use super::calculations::Calculated;
 use super::decode::{self, DecodedTime};
 use super::intake::Sender;
 
@@ -68,6 +69,8 @@ pub struct TracedRecord {
     pub states: Vec<(String, String)>,
     /// Fields that were there and could not be used.
     pub left_out: u32,
+    /// The stream's filter passes it over.
+    pub is_filtered: bool,
     /// Why it does not count.
     pub rejected: Option<RejectReason>,
     /// A guess at what is wrong.
@@ -138,7 +141,8 @@ impl Engine {
         let batch = self.decoders[sender.stream].batch();
         let entry = batch.record(place);
         let mut traced = TracedRecord { left_out: entry.left_out, ..TracedRecord::default() };
-        match stream.who(sender, batch, entry) {
+        let who = stream.who(sender, batch, entry);
+        match &who {
             Ok(who) => {
                 if !stream.is_allowed(who.device.as_str()) {
                     traced.rejected = Some(RejectReason::DeviceDenied);
@@ -148,10 +152,10 @@ impl Engine {
                     Some((spec.name.clone(), text.as_ref()?.as_str().to_owned()))
                 };
                 traced.labels = labels.filter_map(label).collect();
-                traced.group = who.group.map(|group| group.as_str().to_owned());
+                traced.group = who.group.as_ref().map(|group| group.as_str().to_owned());
                 traced.device = Some(who.device.as_str().to_owned());
             }
-            Err(reason) => traced.rejected = Some(reason),
+            Err(reason) => traced.rejected = Some(*reason),
         }
         let wall = now.wall.as_event_time();
         match entry.time {
@@ -170,7 +174,16 @@ impl Engine {
         let ahead = traced.at.zip(stream.spec.max_future).is_some_and(|(at, max)| at > wall + max);
         traced.is_future = ahead && now.quality == ClockQuality::Synced;
         let name = |field| stream.fields.name(field).map_or_else(String::new, |name| name.as_str().to_owned());
-        traced.values = batch.values(entry).iter().map(|(field, value)| (name(*field), *value)).collect();
+        let mut values = batch.values(entry).to_vec();
+        if let (Ok(who), Some(at), false) = (&who, traced.at, stream.calculations.is_empty()) {
+            let states = batch.states(entry);
+            match stream.calculations.apply(&stream.spec, &stream.fields, who, at, &mut values, states) {
+                Calculated::Counts(more) => traced.left_out += more,
+                Calculated::Filtered => traced.is_filtered = true,
+                Calculated::Failed => traced.rejected = traced.rejected.or(Some(RejectReason::Expression)),
+            }
+        }
+        traced.values = values.iter().map(|(field, value)| (name(*field), *value)).collect();
         let state = |state| stream.fields.states().text(state).to_owned();
         traced.states = batch.states(entry).iter().map(|(field, value)| (name(*field), state(*value))).collect();
         traced

@@ -89,11 +89,13 @@ pub enum RejectReason {
     Expression,
     /// On an availability topic, and neither of its words.
     BadAvailability,
+    /// It has numbers, and the stream has as many fields as it can have.
+    TooManyFields,
 }
 
 impl RejectReason {
     /// Every reason, for tables and documentation.
-    pub const ALL: [RejectReason; 23] = [
+    pub const ALL: [RejectReason; 24] = [
         RejectReason::Empty,
         RejectReason::TooLarge,
         RejectReason::NotJson,
@@ -117,6 +119,7 @@ impl RejectReason {
         RejectReason::DeviceDenied,
         RejectReason::Expression,
         RejectReason::BadAvailability,
+        RejectReason::TooManyFields,
     ];
 
     /// What it means, for a person.
@@ -127,7 +130,7 @@ impl RejectReason {
             RejectReason::NotJson => "it is not JSON, or JSON cut short",
             RejectReason::TooDeep => "it is nested too deeply",
             RejectReason::WrongShape => {
-                "an object, or an array of objects, was expected; or one value, where there is JSON"
+                "an object or an array of objects was expected, or one value, or as many cells as there are columns"
             }
             RejectReason::BadDevice => "what makes the device id is not there, too long, or not printable",
             RejectReason::MissingTime => "the time is not there",
@@ -147,6 +150,7 @@ impl RejectReason {
             RejectReason::DeviceDenied => "`allow` or `deny` keeps the device out",
             RejectReason::Expression => "the `filter` has no answer for it",
             RejectReason::BadAvailability => "it is on an availability topic, and neither of its words",
+            RejectReason::TooManyFields => "its fields are new, and the stream has 64 of them already",
         }
     }
 
@@ -176,6 +180,7 @@ impl RejectReason {
             RejectReason::DeviceDenied => "device_denied",
             RejectReason::Expression => "expression",
             RejectReason::BadAvailability => "bad_availability",
+            RejectReason::TooManyFields => "too_many_fields",
         }
     }
 }

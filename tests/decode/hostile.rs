@@ -48,7 +48,7 @@ fn stream(keys: &str) -> StreamSpec {
 }
 
 fn telling(payload: &[u8]) -> Telling<'_> {
-    Telling { topic: "spBv1.0/g/NBIRTH/e", payload, field: "a/b" }
+    Telling { topic: "spBv1.0/g/NBIRTH/e", payload, field: "a/b", prefix: "" }
 }
 
 /// Decodes it by a decoder that has seen nothing, and holds the memory to its bound.

@@ -50,7 +50,7 @@ fn named(fields: &[(&str, &str)]) -> FieldsSpec {
 }
 
 fn telling(payload: &[u8]) -> Telling<'_> {
-    Telling { topic: "devices/d/t", payload, field: "value" }
+    Telling { topic: "devices/d/t", payload, field: "value", prefix: "" }
 }
 
 fn decode(spec: &StreamSpec, payload: impl AsRef<[u8]>) -> Vec<Result<Plain, RejectReason>> {

@@ -19,7 +19,7 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<FieldsSpec
         })?;
         return all;
     };
-    for key in ["fields_at", "fields_except"] {
+    for key in ["fields_at", "fields_except", "prefix"] {
         if let Some(other) = table.get(key) {
             let wrong = Wrong::new("has no effect where the fields are named");
             report.problem(&other.spot, wrong.hint("remove it, or set `fields = \"all\"`"));

@@ -124,6 +124,10 @@ fn csv(stream: &Table<'_>, report: &mut Report) -> Option<CsvSpec> {
     let table = Table::open_item(&item, &keys::CSV, report)?;
     let columns: Option<Vec<String>> = match table.get("columns") {
         Some(item) => {
+            if !matches!(item.value, Value::List(_)) {
+                report.problem(&item.spot, Wrong::new("must be a list").hint("[\"time\", \"temperature\"]"));
+                return None;
+            }
             let items = item.one_or_more(1..=4 * FIELDS_MAX, report)?;
             let column = |text: &str| {
                 let wrong = || Wrong::new(format!("has more than {NAME_BYTES} bytes"));

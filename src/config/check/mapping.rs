@@ -23,10 +23,15 @@ pub(super) fn check(
     fields: Option<FieldsSpec>,
     time: Option<TimeSpec>,
     texts: Option<Vec<PayloadText>>,
+    is_csv: bool,
     report: &mut Report,
 ) -> Option<MappingSpec> {
     let records = explode(table, report);
-    let text_numbers = table.choice("text_numbers", &TEXT_NUMBERS, report);
+    // Cells are texts: without a word about it, those that are numbers are numbers.
+    let text_numbers = match table.get("text_numbers") {
+        None => Some(TEXT_NUMBERS[usize::from(is_csv)].1),
+        Some(_) => table.choice("text_numbers", &TEXT_NUMBERS, report),
+    };
     let (records, texts) = (records?, texts?);
     for text in &texts {
         if let PayloadText::Key(number) = text

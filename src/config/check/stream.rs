@@ -1,5 +1,6 @@
 //! `[[streams]]`.
 
+use crate::config::preset;
 use crate::config::problem::{Report, Spot, Wrong};
 use crate::engine::decode::sparkplug::coverage::hears_all;
 use crate::engine::spec::{
@@ -57,6 +58,10 @@ fn warn_of_parts(table: &Table<'_>, stream: &StreamSpec, earlier: &[StreamSpec],
 /// `is_paired`: an interval join reads its records.
 fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<StreamSpec> {
     let stream_name = table.parsed("name", "a string", report, name);
+    if table.get("preset").is_some_and(|item| !preset::is_known(item.value)) {
+        // Which is reported, and what it would have said is not known to be missing.
+        return None;
+    }
     let (format, field) = format::check(table, report).unzip();
     let topics = topics::check(table, field.as_ref().and_then(Option::as_ref), report);
     let availability = availability::check_all(table, report);
@@ -97,7 +102,7 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     check_group(table, watermark.as_ref(), windows.as_deref(), report);
     let rules = rules::check(table, fields.as_ref(), topics.as_ref(), report);
     let texts = topics.as_ref().map(|topics| topics.texts.clone());
-    let mapping = mapping::check(table, fields, time, texts, report);
+    let mapping = mapping::check(table, fields, time, texts, matches!(format, Some(FormatSpec::Csv(_))), report);
     let Topics { readings: topics, ignore, labels, .. } = topics?;
     let first = topics.first()?.clone();
     let stream = StreamSpec {

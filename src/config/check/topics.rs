@@ -38,6 +38,7 @@ pub(super) fn check(table: &Table<'_>, field: Option<&Item<'_>>, report: &mut Re
     let labels = labels?;
     let names: Vec<String> = labels.iter().map(|label| label.spec.name.clone()).collect();
     let mut words = Words { labels: &names, texts: Vec::new() };
+    let prefix = prefix(table, &patterns, report);
     let mut topics = Vec::new();
     for (item, pattern) in &patterns {
         // What a label is made of are no labels.
@@ -48,15 +49,31 @@ pub(super) fn check(table: &Table<'_>, field: Option<&Item<'_>>, report: &mut Re
         words.texts = plain.texts;
         let group = optional(table.get("group").as_ref(), pattern, &mut words, report);
         let field = optional(field, pattern, &mut Words::default(), report);
+        let prefix = prefix.as_ref().and_then(|text| Template::parse(text, pattern).ok());
         topics.push(TopicSpec {
             group: group.ok()?,
             labels: labels?,
             field: field.ok()?,
+            prefix,
             ..TopicSpec::new(pattern.clone(), device?)
         });
     }
     let labels = labels.into_iter().map(|label| label.spec).collect();
     Some(Topics { readings: topics, ignore: ignore?, labels, texts: words.texts })
+}
+
+/// The text of `prefix`, which fits at least one of the topics: where one does not capture
+/// what it names, names have none.
+fn prefix(table: &Table<'_>, patterns: &[(Item<'_>, TopicPattern)], report: &mut Report) -> Option<String> {
+    let item = table.get("prefix")?;
+    item.parsed("a string", report, |text| {
+        let mut read =
+            patterns.iter().map(|(_, pattern)| Template::parse(text, pattern).map_err(|error| wrong(&error, pattern)));
+        match (read.clone().find_map(Result::ok), read.next()) {
+            (None, Some(Err(wrong))) => Err(wrong),
+            _ => Ok(text.to_owned()),
+        }
+    })
 }
 
 /// A topic, or several; with the place of each.

@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn tell_with(format: &mut dyn Format, payload: &[u8], visit: &mut dyn Visit) -> Outcome {
-        format.tell(Telling { topic: "t", payload, field: "a/b" }, visit)
+        format.tell(Telling { topic: "t", payload, field: "a/b", prefix: "" }, visit)
     }
 
     /// Holds a format to the contract.

@@ -47,8 +47,10 @@ pub(super) struct Mapper {
     open: Vec<Open>,
     depth: usize,
     frames: Vec<Frame>,
-    /// Names of the levels down to the present place, for `all`.
+    /// Names of the levels down to the present place, for `all`; `prefix` bytes of it stand
+    /// before all of them.
     path: String,
+    prefix: usize,
     /// Per place of the trie, the last record that had something there.
     visited: Vec<u64>,
     number: u64,
@@ -122,6 +124,7 @@ impl Mapper {
             depth: 0,
             frames: Vec::new(),
             path: String::new(),
+            prefix: 0,
             number: 0,
             whole: false,
             framed: false,
@@ -140,6 +143,8 @@ impl Mapper {
         self.batch.clear(payload_bytes);
         self.depth = 0;
         self.frames.clear();
+        self.path.clear();
+        self.prefix = 0;
         self.may_be_empty = false;
         let mut walk = Walk { mapper: self, fields };
         let outcome = tell(&mut walk);
@@ -236,6 +241,12 @@ impl Mapper {
         }
     }
 
+    /// Where names begin that begin at the present place: behind what is around it, or with
+    /// the prefix of all.
+    fn begin_of_names(&self) -> usize {
+        if self.path.len() == self.prefix { 0 } else { self.path.len() }
+    }
+
     /// What the trie says about a place that was just entered.
     fn counts_below(&self, node: Option<NodeIx>, above: bool) -> bool {
         let Some(node) = node else { return above };
@@ -248,7 +259,7 @@ impl Visit for Walk<'_> {
     fn start_record(&mut self) {
         let Walk { mapper, .. } = self;
         mapper.close_all();
-        mapper.path.clear();
+        mapper.path.truncate(mapper.prefix);
         mapper.frames.clear();
         mapper.framed = false;
         let whole = mapper.places.start();
@@ -263,7 +274,7 @@ impl Visit for Walk<'_> {
             document: mapper.texts.document_root(),
             expect: 0,
             alive: mapper.places.all(),
-            path: 0,
+            path: mapper.prefix,
             base: 0,
             counts,
             opened: whole,
@@ -288,12 +299,12 @@ impl Visit for Walk<'_> {
             mapper.framed = true;
             mapper.open();
             frame.node = Some(PointerTrie::ROOT);
-            frame.base = path;
+            frame.base = mapper.begin_of_names();
             frame.counts = mapper.counts_below(frame.node, false);
         } else {
             frame.counts = mapper.counts_below(node, above);
             if frame.counts && !above {
-                frame.base = path;
+                frame.base = mapper.begin_of_names();
                 frame.nameless = true;
             } else if above {
                 push_level(&mut mapper.path, frame.base, key);
@@ -328,7 +339,7 @@ impl Visit for Walk<'_> {
             mapper.texts.note_document(node, value, &mut mapper.batch);
         }
         let Some(record) = mapper.open[..mapper.depth].last_mut() else { return };
-        if frame.opened && frame.path > 0 && value == Scalar::Null {
+        if frame.opened && mapper.frames.len() > 1 && value == Scalar::Null {
             record.void = true;
         }
         let mut is_time = false;
@@ -347,9 +358,21 @@ impl Visit for Walk<'_> {
             }
         }
         if frame.counts && !is_time {
-            let name = if frame.nameless { "value" } else { &mapper.path[frame.base..] };
+            let name = match &mapper.path[frame.base..] {
+                "" if frame.nameless => "value",
+                name => name,
+            };
             mapper.slots.place(&mut record.slots, name, value, fields);
         }
+    }
+
+    fn name_below(&mut self, levels: &str) {
+        let Walk { mapper, .. } = self;
+        mapper.path.clear();
+        for level in levels.split('/') {
+            push_level(&mut mapper.path, 0, level);
+        }
+        mapper.prefix = mapper.path.len();
     }
 
     fn tree(&mut self) {

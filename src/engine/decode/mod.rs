@@ -13,6 +13,7 @@ pub mod batch;
 mod cbor;
 mod cbor_number;
 mod csv;
+mod explain;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
@@ -41,13 +42,14 @@ pub mod time;
 pub mod visit;
 
 use crate::model::limits::SPARKPLUG_BYTES_MAX;
-use crate::model::record::RejectReason;
 use crate::model::time::EventTime;
 
 use super::fields::FieldTable;
 use super::snapshot::Extent;
-use super::spec::{FormatSpec, PipelineSpec, StreamSpec, TimeCandidate, TimeSpec};
+use super::spec::{FormatSpec, PipelineSpec, StreamSpec};
 use super::wire::{Damaged, Reader, put_bytes};
+
+pub use self::explain::explain;
 
 use self::batch::DecodedBatch;
 use self::mapper::Mapper;
@@ -75,6 +77,8 @@ pub struct Telling<'m> {
     pub payload: &'m [u8],
     /// Formats of one value: how it is called.
     pub field: &'m str,
+    /// With what the names of fields begin; its `/` are levels. Empty: with nothing.
+    pub prefix: &'m str,
 }
 
 /// How payloads are written. An implementation owns its buffers, and whatever it has to
@@ -160,7 +164,12 @@ impl Decoder {
     /// Reads one payload; the records are there until the next one.
     pub fn decode(&mut self, telling: Telling<'_>, fields: &mut FieldTable) -> &DecodedBatch {
         let format = &mut self.format;
-        self.mapper.read(fields, telling.payload.len(), |visit| format.tell(telling, visit))
+        self.mapper.read(fields, telling.payload.len(), |visit| {
+            if !telling.prefix.is_empty() {
+                visit.name_below(telling.prefix);
+            }
+            format.tell(telling, visit)
+        })
     }
 
     /// Nothing was read.
@@ -229,25 +238,4 @@ impl Format for Plain {
     fn tell(&mut self, telling: Telling<'_>, visit: &mut dyn Visit) -> Outcome {
         (self.0)(telling.payload, visit)
     }
-}
-
-/// A guess, for a person, at why `payload` was rejected for `reason`. For logs
-/// and samples of rejected payloads only: it allocates and reads the payload
-/// again.
-pub fn explain(spec: &StreamSpec, payload: &[u8], reason: RejectReason) -> Option<&'static str> {
-    let TimeSpec::Fields { candidates, .. } = &spec.mapping.time else { return None };
-    let document: serde_json::Value = serde_json::from_slice(payload).ok()?;
-    let raw = |candidate: &TimeCandidate| match document.pointer(&candidate.pointer) {
-        None | Some(serde_json::Value::Null) => String::new(),
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-    };
-    // As the reader: the first that is there, or one that says that none is.
-    let there = candidates.iter().map(|candidate| (candidate, raw(candidate)));
-    let (candidate, raw) = there
-        .clone()
-        .find(|(candidate, raw)| !raw.is_empty() && time::is_said(&candidate.format, raw))
-        .or_else(|| there.clone().find(|(_, raw)| !raw.is_empty()))
-        .or_else(|| there.clone().next())?;
-    time::hint(reason, &candidate.format, &raw)
 }

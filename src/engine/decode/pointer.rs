@@ -41,6 +41,8 @@ pub(super) struct Node {
 #[derive(Clone, Debug)]
 struct Edge {
     token: Box<str>,
+    /// `*` of `fields_except`.
+    any: bool,
     to: NodeIx,
 }
 
@@ -64,15 +66,15 @@ impl PointerTrie {
         for token in pointer.split('/').skip(1) {
             let token = token.replace("~1", "/").replace("~0", "~");
             let known = self.nodes[at.0].edges.iter().find(|edge| *edge.token == *token).map(|edge| edge.to);
-            at = known.unwrap_or_else(|| self.grow(at, &token));
+            at = known.unwrap_or_else(|| self.grow(at, &token, goal == Goal::Except && token == "*"));
             self.nodes[at.0].below.push(goal);
         }
         at
     }
 
-    fn grow(&mut self, at: NodeIx, token: &str) -> NodeIx {
+    fn grow(&mut self, at: NodeIx, token: &str, any: bool) -> NodeIx {
         let to = NodeIx(self.nodes.len());
-        self.nodes[at.0].edges.push(Edge { token: token.into(), to });
+        self.nodes[at.0].edges.push(Edge { token: token.into(), any, to });
         self.nodes.push(Node::default());
         to
     }
@@ -97,7 +99,10 @@ impl PointerTrie {
     pub(super) fn child(&self, at: NodeIx, key: &str, expect: &mut usize) -> Option<NodeIx> {
         let edges = &self.nodes[at.0].edges;
         let (before, from) = edges.split_at((*expect).min(edges.len()));
-        let (skipped, edge) = from.iter().chain(before).enumerate().find(|(_, edge)| *edge.token == *key)?;
+        let Some((skipped, edge)) = from.iter().chain(before).enumerate().find(|(_, edge)| *edge.token == *key) else {
+            // What is not to count may stand under any key.
+            return edges.iter().find(|edge| edge.any).map(|edge| edge.to);
+        };
         *expect = (*expect + skipped + 1) % edges.len();
         Some(edge.to)
     }

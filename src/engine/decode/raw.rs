@@ -44,6 +44,7 @@ impl Raw {
 impl Format for Raw {
     fn tell(&mut self, telling: Telling<'_>, visit: &mut dyn Visit) -> Outcome {
         if self.spec.json && telling.payload.trim_ascii_start().starts_with(b"{") {
+            visit.name_below(telling.field);
             return self.json.tell(telling, visit);
         }
         tell(telling.payload, telling.field, &self.spec, visit)

@@ -26,6 +26,8 @@ pub(super) struct Found {
     /// Numbers that have no place in the field table.
     unplaced: u32,
     unplaced_infinite: bool,
+    /// One of them is a number that could have been used.
+    crowded: bool,
 }
 
 /// What one field is, and which of its pointers said so.
@@ -81,7 +83,10 @@ impl Slots {
                     found.next = usize::from(field.0) + 1;
                     *found.at(field) = Slot { value, rank: 0 };
                 }
-                None => found.unplaced += 1,
+                None => {
+                    found.unplaced += 1;
+                    found.crowded |= fields.is_full();
+                }
             },
             // Not worth a place of its own: it may never be a number.
             value @ Value::NotFinite => {
@@ -137,6 +142,7 @@ impl Found {
         self.next = 0;
         self.unplaced = 0;
         self.unplaced_infinite = false;
+        self.crowded = false;
     }
 
     /// As if the field had not been there.
@@ -180,7 +186,9 @@ impl Found {
         if has(|value| matches!(value, Value::Number(_) | Value::State(_))) {
             return None;
         }
-        Some(if has(|value| *value == Value::NotNumber) {
+        Some(if self.crowded {
+            RejectReason::TooManyFields
+        } else if has(|value| *value == Value::NotNumber) {
             RejectReason::WrongType
         } else if has(|value| *value == Value::OutOfRange) {
             RejectReason::OutOfRange

@@ -105,7 +105,7 @@ mod tests {
 
     fn read(payload: &[u8]) -> String {
         let mut format = Teltonika::default();
-        told(|visit| format.tell(Telling { topic: "t", payload, field: "value" }, visit))
+        told(|visit| format.tell(Telling { topic: "t", payload, field: "value", prefix: "" }, visit))
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub trait Visit {
     /// of interest, is no mistake. Called before the records.
     fn nothing(&mut self) {}
 
+    /// The names of all fields begin with this; its `/` are levels. Called before the records.
+    fn name_below(&mut self, _levels: &str) {}
+
     /// A member that is no tree.
     fn member(&mut self, key: &str, value: Scalar<'_>) {
         if self.enter(key) {

@@ -19,6 +19,8 @@ pub struct TopicSpec {
     pub labels: Vec<Template>,
     /// Formats of one value: how it is called; its `/` are levels.
     pub field: Option<Template>,
+    /// With what the names of all fields begin, where every number counts; likewise.
+    pub prefix: Option<Template>,
 }
 
 /// What a label is made of its text.
@@ -65,7 +67,7 @@ pub struct DevicePatterns(pub Vec<String>);
 impl TopicSpec {
     /// Readings of `device`.
     pub fn new(pattern: TopicPattern, device: Template) -> TopicSpec {
-        TopicSpec { pattern, device, group: None, labels: Vec::new(), field: None }
+        TopicSpec { pattern, device, group: None, labels: Vec::new(), field: None, prefix: None }
     }
 }
 

@@ -191,7 +191,7 @@ fn measure(case: &Case) {
         let mut records = 0;
         for number in 0..messages {
             let payload = &payloads[usize::try_from(number % VARIANTS).unwrap()];
-            let batch = decoder.decode(Telling { topic: case.topic, payload, field: "value" }, &mut fields);
+            let batch = decoder.decode(Telling { topic: case.topic, payload, field: "value", prefix: "" }, &mut fields);
             records += batch.iter().filter(|record| record.time.is_ok()).count() as u64;
         }
         records

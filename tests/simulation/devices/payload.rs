@@ -160,7 +160,8 @@ pub(super) fn wild(rng: &mut Rng, spec: &StreamSpec, wall: i64) -> i64 {
     let millis = has_unit(spec, TimeUnit::Millis);
     // Without the guard, the end of time would end the stream: ahead, but not for good.
     match (rng.below(4), spec.max_future) {
-        (0, Some(_)) if millis => i64::MAX,
+        // The last moment that is a time: beyond the year 9999 it is a wrong unit.
+        (0, Some(_)) if millis => 253_402_300_799_999,
         (1, _) => as_ms(rng.below(100_000)),
         (2, None) => wall + as_ms(rng.below(5_000)),
         (_, None) => wall + 1_000,

@@ -42,11 +42,16 @@ pub static STREAM: Section = Section {
             "where records of their own begin, such as `/readings/*`; `\"\"` is the payload itself",
         ),
         key("fields", Default("all"), "`all` numbers, or a table of names and JSON Pointers; see `streams.fields`"),
+        key(
+            "prefix",
+            Optional,
+            "`all`: names begin with this, made of captures of the topic; `/` makes levels; nothing where they are absent",
+        ),
         key("fields_at", Optional, "`all`: below this JSON Pointer of the record only"),
         key("fields_except", Optional, "`all`: not what is at or below these JSON Pointers"),
         key(
             "text_numbers",
-            Default("off"),
+            Derived("`off`; with `csv`: `plain`"),
             "numbers that come as texts: `plain`, with a decimal `comma`, with `units`, or `comma_units`",
         ),
         key("time", Required, "where the event time comes from; see `streams.time`; or a list of such tables"),

@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn tell(format: &mut SparkplugB, topic: &str, payload: &[u8]) -> (String, Option<Aftermath>) {
-        let told = told(|visit| format.tell(Telling { topic, payload, field: "value" }, visit));
+        let told = told(|visit| format.tell(Telling { topic, payload, field: "value", prefix: "" }, visit));
         (told, format.take_aftermath())
     }
 

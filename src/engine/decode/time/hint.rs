@@ -73,7 +73,8 @@ pub fn hint(reason: RejectReason, format: &TimeFormat, raw: &str) -> Option<&'st
         | RejectReason::OutOfRange
         | RejectReason::DeviceDenied
         | RejectReason::Expression
-        | RejectReason::BadAvailability => None,
+        | RejectReason::BadAvailability
+        | RejectReason::TooManyFields => None,
     }
 }
 

@@ -26,8 +26,8 @@
 //!
 //! Absent, null, an empty string and year 1 (the zero time of several languages) are a
 //! *missing* time, and so is a local time of nobody knows where. What does not fit 64-bit
-//! milliseconds or is not in the format is a *bad* one, and so is a time before
-//! `min_time`. Of several candidates the first that is not missing counts; a bad one is
+//! milliseconds, lies beyond the year 9999 or is not in the format is a *bad* one, and so is
+//! a time before `min_time`. Of several candidates the first that is not missing counts; a bad one is
 //! bad, whatever comes after it.
 
 mod epoch;
@@ -55,6 +55,8 @@ pub use self::pattern::{PatternZone, check_pattern};
 
 /// 0001-01-01T00:00:00Z.
 const YEAR_ONE_MS: i64 = -62_135_596_800_000;
+/// 10000-01-01T00:00:00Z: beyond what dates are written in.
+const YEAR_TEN_THOUSAND_MS: i64 = 253_402_300_800_000;
 /// Longest text that can be a written time, and longest pattern.
 const TIME_TEXT_BYTES_MAX: usize = 64;
 /// Relative times are within 2^28 s (8 years), as in RFC 8428, section 4.5.3: beyond, it
@@ -250,6 +252,8 @@ impl<'p> From<Scalar<'p>> for RawTime<'p> {
 fn reading_of(millis: Option<i64>) -> Reading {
     match millis {
         Some(YEAR_ONE_MS) => Reading::Missing,
+        // Milliseconds read as seconds: no clock is that wrong.
+        Some(millis) if millis >= YEAR_TEN_THOUSAND_MS => Reading::Bad,
         Some(millis) => Reading::At(EventTime::from_millis(millis)),
         None => Reading::Bad,
     }

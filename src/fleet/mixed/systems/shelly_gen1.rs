@@ -43,11 +43,11 @@ impl System for ShellyGen1 {
                      \"tmp\":{{\"value\":{warmth},\"is_valid\":true}},\"bat\":{{\"value\":{share}}},\"uptime\":{number}}}"
                 );
                 let reading = Reading::new(name(device), None)
-                    .with("wifi_sta.rssi", -77.0)
-                    .with("unixtime", 0.0)
-                    .with("tmp.value", warmth)
-                    .with("bat.value", share)
-                    .with("uptime", number as f64);
+                    .with("info.wifi_sta.rssi", -77.0)
+                    .with("info.unixtime", 0.0)
+                    .with("info.tmp.value", warmth)
+                    .with("info.bat.value", share)
+                    .with("info.uptime", number as f64);
                 messages.push(Message::reading(topic(device, "info"), payload, reading));
             }
         }

@@ -25,7 +25,7 @@ fn notification(device: u32, one: &Measured) -> Message {
     let Measured { warmth, share, number, .. } = *one;
     let at = cut(one.at, 10);
     let (seconds, hundredths) = (at.as_millis() / 1_000, at.as_millis() % 1_000 / 10);
-    let mut reading = Reading::new(name(device), Some(at)).with("params.switch:0.id", 0.0);
+    let mut reading = Reading::new(name(device), Some(at));
     let mut changed = format!("\"id\":0,\"apower\":{share}");
     reading = reading.with("params.switch:0.apower", share);
     if number.is_multiple_of(3) {
@@ -35,8 +35,7 @@ fn notification(device: u32, one: &Measured) -> Message {
             .with("params.switch:0.aenergy.total", number as f64)
             .with("params.switch:0.aenergy.by_minute.0", share)
             .with("params.switch:0.aenergy.by_minute.1", 1.0)
-            .with("params.switch:0.aenergy.by_minute.2", 2.0)
-            .with("params.switch:0.aenergy.minute_ts", seconds as f64);
+            .with("params.switch:0.aenergy.by_minute.2", 2.0);
     }
     if number % 4 == 1 {
         let more = format!(",\"output\":true,\"temperature\":{{\"tC\":{warmth}}}");
@@ -60,14 +59,13 @@ fn whole(device: u32, one: &Measured) -> Message {
          \"temperature\":{{\"tC\":{warmth}, \"tF\":null}}}}"
     );
     let reading = Reading::new(name(device), None)
-        .with("id", 0.0)
-        .with("apower", share)
-        .with("voltage", 224.5)
-        .with("aenergy.total", number as f64)
-        .with("aenergy.by_minute.0", 1.0)
-        .with("aenergy.by_minute.1", 2.0)
-        .with("aenergy.by_minute.2", 3.0)
-        .with("temperature.tC", warmth);
+        .with("switch:0.apower", share)
+        .with("switch:0.voltage", 224.5)
+        .with("switch:0.aenergy.total", number as f64)
+        .with("switch:0.aenergy.by_minute.0", 1.0)
+        .with("switch:0.aenergy.by_minute.1", 2.0)
+        .with("switch:0.aenergy.by_minute.2", 3.0)
+        .with("switch:0.temperature.tC", warmth);
     Message::reading(status(device), payload, reading)
 }
 
