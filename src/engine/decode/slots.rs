@@ -78,16 +78,15 @@ impl Slots {
     pub(super) fn place(&self, found: &mut Found, path: &str, value: Scalar<'_>, fields: &mut FieldTable) {
         match self.number(value) {
             Value::Absent | Value::NotNumber | Value::State(_) | Value::OutOfRange => {}
-            value @ Value::Number(_) => match fields.intern_near(path, found.next) {
-                Some(field) => {
+            value @ Value::Number(_) => {
+                if let Some(field) = fields.intern_near(path, found.next) {
                     found.next = usize::from(field.0) + 1;
                     *found.at(field) = Slot { value, rank: 0 };
-                }
-                None => {
+                } else {
                     found.unplaced += 1;
                     found.crowded |= fields.is_full();
                 }
-            },
+            }
             // Not worth a place of its own: it may never be a number.
             value @ Value::NotFinite => {
                 if let Some(field) = fields.find(path) {
