@@ -342,6 +342,26 @@ fn fields_beyond_those_that_a_stream_can_have_are_said_to_be_too_many() {
 }
 
 #[test]
+fn what_is_rejected_takes_no_place_among_the_fields() {
+    let many: String = (0..63).map(|number| format!(",\"x{number}\":1")).collect();
+    let keys = "fields = 'all'\nallow = ['ok', 'late']\ndevices_max = 1";
+    told_alike(keys, |world| {
+        // A stranger; a record without a time; one device too many.
+        world.message(0, "d/stranger", format!("{{\"ts\":{START_MS}{many}}}"));
+        world.message(1, "d/ok", format!("{{\"a\":1{many}}}"));
+        let mut rows = world.message(2, "d/ok", format!(r#"{{"ts":{START_MS},"temp":20}}"#));
+        rows.extend(world.message(3, "d/late", format!("{{\"ts\":{START_MS}{many}}}")));
+        rows.extend(world.message(4, "d/ok", format!(r#"{{"ts":{START_MS},"hum":50}}"#)));
+        assert_eq!(values(&rows), [("ok", &json!({ "temp": 20 })), ("ok", &json!({ "hum": 50 }))]);
+        assert_eq!(
+            rejected(world),
+            BTreeMap::from([("device_denied", 1), ("missing_time", 1), ("too_many_devices", 1)])
+        );
+        rows
+    });
+}
+
+#[test]
 fn a_value_outside_its_range_is_left_out_and_scaled_before() {
     let keys = "fields = { t = { pointer = '/t', scale = 0.1, offset = -40, min = -40, max = 60 }, h = '/h' }";
     let rows = told_alike(keys, |world| {

@@ -145,7 +145,8 @@ fn shown(topic: &str, payload: &[u8], trace: &Trace) -> String {
         None if trace.signals.is_empty() => line("nobody's", "no stream has a topic that fits"),
         None => {}
     }
-    format!("{topic}\n{out}\n")
+    // A topic may hold anything: not into the terminal.
+    format!("{}\n{out}\n", topic.escape_debug())
 }
 
 fn show_readings(readings: &TracedReadings, line: &mut dyn FnMut(&str, &str)) {

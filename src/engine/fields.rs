@@ -15,6 +15,13 @@ pub struct FieldTable {
     states: StateTable,
 }
 
+/// What a table held at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    names: usize,
+    states: usize,
+}
+
 impl FieldTable {
     /// The configured names; empty where every number counts.
     pub fn new(spec: &FieldsSpec) -> FieldTable {
@@ -38,6 +45,17 @@ impl FieldTable {
         }
         self.names.push(Name::new(name)?);
         self.find(name)
+    }
+
+    /// How much is known.
+    pub(super) fn extent(&self) -> Known {
+        Known { names: self.names.len(), states: self.states.texts().len() }
+    }
+
+    /// Back to what was known: nothing refers to what came since.
+    pub(super) fn shrink(&mut self, known: Known) {
+        self.names.truncate(known.names);
+        self.states.truncate(known.states);
     }
 
     /// No further name gets a place.

@@ -11,6 +11,8 @@ use super::calculations::Calculated;
 use super::carry::{Datum, Held};
 use super::decode::batch::{DecodedBatch, DecodedEntry};
 use super::decode::{DecodedTime, Telling};
+use super::fields::Known;
+use super::ledger::StreamLedger;
 use super::redelivery::fingerprint;
 use super::spec::{LabelSpec, StreamSpec, TopicSpec};
 use super::step::Message;
@@ -107,12 +109,18 @@ impl Engine {
             Ok(sender) => sender,
             Err(reason) => return stream.reject(reason),
         };
+        if sender.device.as_ref().is_some_and(|device| !stream.is_allowed(device.as_str())) {
+            // Before anything of it is read: a stranger takes no place, of whatever kind.
+            return stream.reject(RejectReason::DeviceDenied);
+        }
+        let known = (stream.fields.extent(), stream.taken());
         self.read_payload(&sender, message.topic, message.payload);
         let mut whole = core::mem::take(&mut self.whole);
         for place in 0..self.decoders[index].batch().len() {
             self.take_record(now, &sender, place, message.retain, &mut whole);
         }
         self.whole = whole;
+        self.streams[index].forget_strange_fields(known);
         self.take_aftermath(now, index);
     }
 
@@ -325,6 +333,22 @@ impl Stream {
             text.map_or(spec.default.as_deref(), |text| spec.read(text)).and_then(DeviceId::new)
         };
         topic.labels.iter().zip(&self.spec.labels).map(label).collect()
+    }
+
+    /// Names that came with nothing but rejected records take no place: a stream has few.
+    #[inline]
+    fn forget_strange_fields(&mut self, (known, taken): (Known, u64)) {
+        if self.taken() == taken {
+            self.fields.shrink(known);
+        }
+    }
+
+    /// Records of which something may be kept. What the filter had no answer for may be
+    /// carried forward.
+    #[inline]
+    fn taken(&self) -> u64 {
+        let StreamLedger { accepted, filtered, future, duplicate, rejected, .. } = &self.ledger;
+        accepted + filtered + future + duplicate + rejected[RejectReason::Expression as usize]
     }
 
     /// Whether `allow` and `deny` let a device in.

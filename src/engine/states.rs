@@ -30,6 +30,12 @@ impl StateTable {
         self.find(text)
     }
 
+    /// Forgets all but the first `len`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.texts.truncate(len);
+        self.hashes.truncate(len);
+    }
+
     fn find(&self, text: &str) -> Option<StateIx> {
         let index = self.texts.iter().position(|known| known.as_str() == text)?;
         Some(StateIx(u16::try_from(index).expect("STATES_MAX fits 16 bits")))

@@ -23,13 +23,12 @@ pub struct DecodedBatch {
     crowded: bool,
 }
 
-/// Items up to which a list grows by doubling. Beyond, it gets at once what a payload of that
-/// size can need, so that nothing is held twice while it is moved.
+/// Items up to which a list grows by doubling; beyond, by a quarter.
 const DOUBLED_MAX: usize = 1_024;
-/// Bytes of a payload that a record takes at least: denser ones are no records of a device.
-const RECORD_BYTES_MIN: usize = 12;
-/// The same for a value.
-const VALUE_BYTES_MIN: usize = 2;
+/// What the records of a payload may take for each of its bytes, and beside that: what is
+/// denser are no records of a device. A list that grows is held twice while it is moved.
+const BYTES_PER_BYTE: usize = 7;
+const BYTES_BESIDE: usize = 24 * 1024;
 
 /// The texts of one record, by the places of `MappingSpec::texts`.
 pub type Texts<'b> = heapless::Vec<Option<&'b str>, TEXTS_MAX>;
@@ -83,8 +82,14 @@ impl DecodedBatch {
         self.crowded
     }
 
-    fn records_max(&self) -> usize {
-        self.payload_bytes / RECORD_BYTES_MIN + DOUBLED_MAX
+    /// Whether there is no room for another record.
+    fn is_full(&self) -> bool {
+        let used = size_of_val(self.records.as_slice())
+            + size_of_val(self.values.as_slice())
+            + size_of_val(self.states.as_slice())
+            + size_of_val(self.texts.as_slice())
+            + self.text.len();
+        used > BYTES_PER_BYTE * self.payload_bytes + BYTES_BESIDE
     }
 
     /// The whole payload is of no use.
@@ -107,17 +112,15 @@ impl DecodedBatch {
         texts: &[TextAt],
         left_out: u32,
     ) {
-        if self.records.len() >= self.records_max() {
+        if self.is_full() {
             self.crowded = true;
             return;
         }
-        let most = self.payload_bytes / VALUE_BYTES_MIN;
-        values.for_each(|value| push(&mut self.values, value, most));
-        states.for_each(|state| push(&mut self.states, state, most));
+        values.for_each(|value| push(&mut self.values, value));
+        states.for_each(|state| push(&mut self.states, state));
         if texts.iter().any(|text| *text != NO_TEXT) {
-            let most = self.records_max() * texts.len();
             for text in texts {
-                push(&mut self.texts, *text, most);
+                push(&mut self.texts, *text);
             }
         }
         self.keep_record(Ok(time), left_out);
@@ -125,12 +128,11 @@ impl DecodedBatch {
 
     fn keep_record(&mut self, time: Result<DecodedTime, RejectReason>, left_out: u32) {
         let (values_end, states_end, texts_end) = (len(&self.values), len(&self.states), len(&self.texts));
-        let most = self.records_max();
-        if self.records.len() >= most {
+        if self.is_full() {
             self.crowded = true;
             return;
         }
-        push(&mut self.records, Kept { time, values_end, states_end, texts_end, left_out }, most);
+        push(&mut self.records, Kept { time, values_end, states_end, texts_end, left_out });
     }
 
     /// Keeps a text of the payload.
@@ -201,11 +203,10 @@ impl DecodedBatch {
     }
 }
 
-/// `most`: what a payload of this size can need, as a rule.
 #[inline]
-fn push<T>(list: &mut Vec<T>, item: T, most: usize) {
-    if list.len() == list.capacity() && list.len() >= DOUBLED_MAX && most > list.len() {
-        list.reserve_exact(most - list.len());
+fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.len() == list.capacity() && list.len() >= DOUBLED_MAX {
+        list.reserve_exact(list.len() / 4);
     }
     list.push(item);
 }
