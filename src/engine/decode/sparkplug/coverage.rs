@@ -14,7 +14,9 @@ const ANY: &str = "\u{1}";
 /// True when all messages of every edge node of which `stream` hears any come to it.
 /// `earlier`: the streams that have the first choice.
 pub fn hears_all(stream: &StreamSpec, earlier: &[StreamSpec]) -> bool {
-    let ignores_none = stream.ignore.iter().all(has_no_number);
+    // What is denied is not read at all.
+    let denies_none = stream.rules.allow.is_none() && stream.rules.deny.0.is_empty();
+    let ignores_none = denies_none && stream.ignore.iter().all(has_no_number);
     let taken = |topic: &str| earlier.iter().flat_map(|other| &other.topics).any(|other| fits(&other.pattern, topic));
     let heard = |topic: &str| stream.topics.iter().any(|own| fits(&own.pattern, topic));
     let sources = stream.topics.iter().filter_map(|topic| source(&topic.pattern));
