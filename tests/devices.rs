@@ -343,7 +343,7 @@ fn fields_beyond_those_that_a_stream_can_have_are_said_to_be_too_many() {
 
 #[test]
 fn what_is_rejected_takes_no_place_among_the_fields() {
-    let many: String = (0..63).map(|number| format!(",\"x{number}\":1")).collect();
+    let many = (0..63).map(|number| format!(",\"x{number}\":1")).collect::<Vec<_>>().concat();
     let keys = "fields = 'all'\nallow = ['ok', 'late']\ndevices_max = 1";
     told_alike(keys, |world| {
         // A stranger; a record without a time; one device too many.
