@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tidegate::engine::spec::{DedupBy, DedupSpec};
+use tidegate::engine::spec::{DedupBy, StreamSpec};
 
 use super::cell::{Books, Taken};
 use crate::devices::Datum;
@@ -42,21 +42,22 @@ impl Run {
 }
 
 impl Copies {
-    /// `newest`: the newest time of the device so far.
+    /// `ahead`: how much newer than the newest time of the device so far.
     pub(crate) fn is_copy(
         &mut self,
-        spec: &DedupSpec,
+        spec: &StreamSpec,
         record: &Taken<'_>,
-        newest: Option<i64>,
+        ahead: Option<i64>,
         books: &mut Books,
     ) -> bool {
-        if spec.by == DedupBy::TimeAndValues {
+        let Some(dedup) = &spec.dedup else { return false };
+        if dedup.by == DedupBy::TimeAndValues {
             let reading = (record.at, record.reading.values.clone());
             if self.seen.contains(&reading) {
                 return true;
             }
             self.seen.push_back(reading);
-            if self.seen.len() > spec.horizon {
+            if self.seen.len() > dedup.horizon {
                 self.seen.pop_front();
             }
             return false;
@@ -65,8 +66,15 @@ impl Copies {
             books.sequence[2] += 1;
             return false;
         };
-        let age = record.reading.at.map(|at| newest.is_none_or(|newest| at > newest));
-        self.is_known(number, age, spec.horizon as u64, books)
+        let newer = record.reading.at.map(|_| ahead.is_none_or(|ahead| ahead > 0));
+        let disorder = spec.watermark.strategy.longest_wait().as_i64();
+        // The same reading, with the time of a second gateway.
+        if ahead.is_some_and(|ahead| (1..=disorder).contains(&ahead))
+            && self.now.as_ref().is_some_and(|now| now.highest == number)
+        {
+            return true;
+        }
+        self.is_known(number, newer, dedup.horizon as u64, books)
     }
 
     /// `newer`: than all before, as far as it has a time of its own.

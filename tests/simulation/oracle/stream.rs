@@ -104,10 +104,10 @@ impl StreamState {
 
     /// It was not seen before, as far as that can be told.
     pub(super) fn is_copy(&mut self, record: &Taken<'_>) -> bool {
-        let Some(dedup) = &self.spec.dedup else { return false };
         let newest = self.marks.members.get(record.device).and_then(|member| member.newest);
+        let ahead = newest.zip(record.reading.at).map(|(newest, at)| at - newest);
         let copies = self.copies.entry(record.device.to_owned()).or_default();
-        copies.is_copy(dedup, record, newest, &mut self.books)
+        copies.is_copy(&self.spec, record, ahead, &mut self.books)
     }
 
     /// A copy came: its device is there.
