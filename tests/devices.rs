@@ -514,3 +514,24 @@ fn a_signal_that_the_broker_sends_again_is_heard_once() {
     assert_eq!((ledger.availability, ledger.rejected, ledger.redelivered), (1, 1, 2));
     assert_eq!(engine.uncommitted_messages(), 4, "all are acknowledged");
 }
+
+#[test]
+fn a_word_that_is_a_reading_is_taken_when_only_its_second_sending_arrives() {
+    // One topic for both, as Home Assistant has it.
+    let config = "gateway.id = 'gw'\n[[streams]]\nname = 's'\ntopic = 'd/{device}/state'\nformat = 'raw'\n\
+                  time = { source = 'receive' }\navailability = [{ topic = 'd/{device}/state', offline = 'gone' }]\n";
+    let mut engine = Engine::new(check_for_replay(config, "t.toml").unwrap().config);
+    let wall = WallTime::from_millis(START_MS);
+    let now = Now { proc: ProcTime::from_millis(0), wall, quality: ClockQuality::Synced };
+    engine.handle(now, Event::SessionStarted { resumed: true });
+    // Both are marked: of the first sending, a process saw nothing that it could commit.
+    for payload in ["21.5", "21.5", "gone", "gone"] {
+        let packet = if payload == "gone" { 2 } else { 1 };
+        let tag = Some(DeliveryTag { connection: 1, packet });
+        let message = Message { topic: "d/a/state", payload: payload.as_bytes(), retain: false, dup: true, tag };
+        engine.handle(now, Event::Message(message));
+        assert!(engine.balances());
+    }
+    let ledger = &engine.status(now).streams[0].ledger;
+    assert_eq!((ledger.accepted, ledger.availability, ledger.redelivered), (1, 1, 2));
+}

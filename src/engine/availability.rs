@@ -33,9 +33,6 @@ impl Engine {
                 self.hear_for(now, index, message, &mut heard);
             }
         }
-        if heard.is_signal || heard.unread.is_some() {
-            self.remember(message);
-        }
         heard
     }
 

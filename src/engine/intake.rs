@@ -57,6 +57,7 @@ impl Engine {
             Some((stream, Some((topic, captures)))) => self.take_message(now, stream, topic, captures, message),
             Some((stream, None)) => self.streams[stream].ignore(),
             None => {
+                self.remember(message);
                 if let Some(stream) = heard.unread {
                     self.reject_availability(now, stream, message);
                 } else if !heard.is_signal {
