@@ -116,9 +116,12 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
 
     let (stop_in, stopping) = watch::channel(false);
-    let mut ingest = tokio::spawn(mqtt::ingest::run(ingest_spec, sender.clone(), clock, stopping.clone()));
-    let mut local = tokio::spawn(results_here(local_task(config), sender.clone(), clock, stopping.clone()));
-    let mut uplink = tokio::spawn(uplink::mqtt::run(uplink_spec, sender.clone(), clock, stopping));
+    let ingest = ingest_spec.map(|spec| mqtt::ingest::run(spec, sender.clone(), clock, stopping.clone()));
+    let mut ingest = tokio::spawn(where_wanted(ingest, stopping.clone()));
+    let local = local_task(config).map(|task| mqtt::local::run(task, sender.clone(), clock, stopping.clone()));
+    let mut local = tokio::spawn(where_wanted(local, stopping.clone()));
+    let uplink = uplink_spec.map(|spec| uplink::mqtt::run(spec, sender.clone(), clock, stopping.clone()));
+    let mut uplink = tokio::spawn(where_wanted(uplink, stopping));
     let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
     let control_task = control.and_then(|path| serve_control(path, &sender, viewer, &samples));
     if let Some(every) = systemd::pulse_every() {
@@ -167,15 +170,10 @@ pub async fn supervise<E: Engine + Send + 'static>(
     Ok(())
 }
 
-/// Publishes results on the devices' broker, where that is wanted; else until the stop.
-async fn results_here(
-    task: Option<LocalTask>,
-    inbox: InboxSender,
-    clock: SystemClock,
-    mut stop: watch::Receiver<bool>,
-) {
+/// What is not configured waits for the stop.
+async fn where_wanted(task: Option<impl Future<Output = ()>>, mut stop: watch::Receiver<bool>) {
     match task {
-        Some(task) => mqtt::local::run(task, inbox, clock, stop).await,
+        Some(task) => task.await,
         // An error says the same: nobody is left who could stop it.
         None => drop(stop.wait_for(|stop| *stop).await),
     }
@@ -204,29 +202,25 @@ fn serve_control(
     }
 }
 
-fn ingest_spec(config: &Config) -> IngestSpec {
+fn ingest_spec(config: &Config) -> Option<IngestSpec> {
+    let broker = config.devices.clone()?;
     let mut filters: Vec<String> = config.pipeline.streams.iter().flat_map(StreamSpec::filters).collect();
     filters.sort();
     filters.dedup();
-    IngestSpec { broker: config.devices.clone(), filters, retry_max: WAIT_MAX }
+    Some(IngestSpec { broker, filters, retry_max: WAIT_MAX })
 }
 
 /// On a connection of its own, so under a client id of its own.
 fn local_task(config: &Config) -> Option<LocalTask> {
-    let client_id = format!("{}-local", config.devices.client_id);
-    let broker = BrokerSpec { client_id, ..config.devices.clone() };
-    config.local.map(|spec| LocalTask { broker, spec, retry_max: WAIT_MAX })
+    let (devices, spec) = (config.devices.clone()?, config.local?);
+    let broker = BrokerSpec { client_id: format!("{}-local", devices.client_id), ..devices };
+    Some(LocalTask { broker, spec, retry_max: WAIT_MAX })
 }
 
-fn uplink_spec(config: &Config, identity: &Identity) -> UplinkSpec {
+fn uplink_spec(config: &Config, identity: &Identity) -> Option<UplinkSpec> {
+    let broker = config.uplink.clone()?;
     let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
     push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
     status_topic.push_str("/status");
-    UplinkSpec {
-        broker: config.uplink.clone(),
-        status_topic,
-        will: identity.last_will(),
-        retry_max: WAIT_MAX,
-        ack_max: ACK_MAX,
-    }
+    Some(UplinkSpec { broker, status_topic, will: identity.last_will(), retry_max: WAIT_MAX, ack_max: ACK_MAX })
 }

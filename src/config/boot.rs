@@ -2,6 +2,7 @@
 //! built by `check.rs` alone. Read once at start.
 
 use core::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::engine::spec::PipelineSpec;
@@ -12,10 +13,12 @@ use crate::model::time::Span;
 pub struct Config {
     /// What the engine does.
     pub pipeline: PipelineSpec,
-    /// The broker that devices publish to.
-    pub devices: BrokerSpec,
-    /// The broker of the cloud.
-    pub uplink: BrokerSpec,
+    /// The broker that devices publish to; `None`: they connect to the listener.
+    pub devices: Option<BrokerSpec>,
+    /// The broker of the cloud; `None`: nothing is sent anywhere (`tidegate broker`).
+    pub uplink: Option<BrokerSpec>,
+    /// Where devices connect to the agent itself; `None`: nowhere.
+    pub listener: Option<ListenerSpec>,
     /// Results on the devices' broker too; `None`: none.
     pub local: Option<LocalSpec>,
     /// Where state lives.
@@ -135,4 +138,111 @@ pub struct StorageSpec {
     pub path: PathBuf,
     /// Bytes of the medium that the outbox leaves free.
     pub reserve_bytes: u64,
+}
+
+/// The listener: clients that connect to the agent itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerSpec {
+    /// Where it listens; at least one.
+    pub sockets: Vec<SocketSpec>,
+    /// Who is let in, and what they may do.
+    pub access: AccessSpec,
+    /// Bounds of connections.
+    pub limits: ConnectionLimits,
+}
+
+/// One socket of the listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketSpec {
+    /// Where.
+    pub address: SocketAddress,
+    /// MQTT in WebSocket frames (path `/mqtt`), else plain.
+    pub websocket: bool,
+    /// TLS, with files that are read again when they change.
+    pub tls: Option<ServerTlsSpec>,
+}
+
+/// Where a socket listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SocketAddress {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// The server's side of TLS. Files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTlsSpec {
+    /// Our certificate chain.
+    pub cert_file: PathBuf,
+    /// Our private key.
+    pub key_file: PathBuf,
+    /// Clients show a certificate that one of these has signed; its common name is their user
+    /// name then. `None`: they are not asked.
+    pub client_ca_file: Option<PathBuf>,
+    /// Clients without a certificate are turned away, else they may have a password.
+    pub client_cert_required: bool,
+}
+
+/// Who is let in, and what they may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessSpec {
+    /// User names and argon2 hashes of passwords, read again when it changes.
+    pub password_file: Option<PathBuf>,
+    /// Whoever connects from this machine needs no name. From elsewhere everybody does.
+    pub anonymous_on_loopback: bool,
+    /// The first rule whose `user` fits decides; without rules everything is allowed.
+    pub rules: Vec<AccessRule>,
+}
+
+/// What some users may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessRule {
+    /// User name, `*` in it for any text; `None`: those without one.
+    pub user: Option<String>,
+    /// Filters of topics that they may publish to. `{client_id}` and `{username}` stand for a
+    /// whole level and are theirs.
+    pub publish: Vec<String>,
+    /// Filters that they may subscribe to, or to a part of. As above.
+    pub subscribe: Vec<String>,
+    /// Filters that are refused although the lists above allow them. As above.
+    pub deny: Vec<String>,
+}
+
+/// Bounds of connections; the broker's own are in the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Connections at a time. Beyond: closed at once, counted.
+    pub connections: usize,
+    /// Of one address (not on loopback).
+    pub connections_per_address: usize,
+    /// Bytes of the largest packet. Larger: the connection ends (0x95).
+    pub packet_bytes: usize,
+    /// Bytes of the first packet.
+    pub connect_bytes: usize,
+    /// Bytes of all half-received packets and unsent output together. Beyond: no reading.
+    pub memory_bytes: usize,
+    /// Messages per second of one client; 0: no bound. Beyond: it is read more slowly.
+    pub messages_per_second: u32,
+    /// From the first byte to the CONNECT.
+    pub connect_within: Span,
+    /// Longest keep-alive; MQTT 5 clients are told, 3.1.1 clients that ask for more, or for
+    /// none, are held to it only where `Span::ZERO` is not its value. `Span::ZERO`: no bound.
+    pub keep_alive_max: Span,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
+            connections: 2_000,
+            connections_per_address: 200,
+            packet_bytes: 256 * 1024,
+            connect_bytes: 8 * 1024,
+            memory_bytes: 16 * 1024 * 1024,
+            messages_per_second: 0,
+            connect_within: Span::from_secs(5),
+            keep_alive_max: Span::ZERO,
+        }
+    }
 }

@@ -110,8 +110,9 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
     let build = |parts: Parts| {
         Some(Config {
             pipeline: parts.pipeline?,
-            devices: parts.brokers.devices?,
-            uplink: parts.brokers.uplink?,
+            devices: Some(parts.brokers.devices?),
+            uplink: Some(parts.brokers.uplink?),
+            listener: None,
             storage: parts.storage?,
             control: parts.control,
             local: parts.local,
@@ -211,6 +212,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
             joins: joins?,
             commit: commit?,
             local: local_table.is_some(),
+            broker: None,
         })
     };
     let pipeline = pipeline();

@@ -26,6 +26,7 @@ mod aftermath;
 pub mod aggregate;
 mod availability;
 mod backfill;
+pub mod broker;
 mod calculations;
 mod carry;
 pub mod chain;

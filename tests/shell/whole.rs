@@ -39,9 +39,10 @@ impl Agent {
     fn start(dir: &Path, devices: u16, uplink: u16, engine: impl Engine + Send + 'static) -> Agent {
         let control = dir.join("control.sock");
         let config = Config {
+            listener: None,
             pipeline: pipeline(),
-            devices: broker_spec(devices, "gw"),
-            uplink: broker_spec(uplink, "gw-uplink"),
+            devices: Some(broker_spec(devices, "gw")),
+            uplink: Some(broker_spec(uplink, "gw-uplink")),
             local: None,
             storage: StorageSpec { path: dir.to_owned(), reserve_bytes: RESERVE_DEFAULT },
             control: Some(control.clone()),

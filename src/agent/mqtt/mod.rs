@@ -9,6 +9,7 @@ pub mod dial;
 pub mod in_flight;
 pub mod ingest;
 pub mod keep_alive;
+pub mod listener;
 pub mod local;
 pub mod packet;
 pub mod proxy;

@@ -17,6 +17,7 @@ use crate::model::template::Template;
 use crate::model::time::{EventTime, Span};
 use crate::model::topic::TopicPattern;
 
+use super::broker::limits::BrokerLimits;
 use super::encode::Encoding;
 
 pub use dedup::{DedupBy, DedupSpec};
@@ -53,6 +54,8 @@ pub struct PipelineSpec {
     pub commit: CommitSpec,
     /// Results go to the devices' own broker as well.
     pub local: bool,
+    /// Clients connect to the agent itself; `None`: none do.
+    pub broker: Option<BrokerLimits>,
 }
 
 /// When the driver commits.
@@ -131,6 +134,7 @@ impl PipelineSpec {
             streams,
             joins: Vec::new(),
             local: false,
+            broker: None,
             commit: CommitSpec { interval: Span::from_secs(1), snapshot_interval: Span::from_secs(120), budget: None },
         }
     }

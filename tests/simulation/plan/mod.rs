@@ -95,6 +95,7 @@ impl Plan {
         let streams = rng.between(1, 3);
         let start_wall_ms = start(&mut rng);
         let mut spec = PipelineSpec {
+            broker: None,
             gateway: name("gw-1"),
             topic_prefix: "tidegate".to_owned(),
             encoding: if rng.chance(3) { Encoding::Cbor } else { Encoding::Json },

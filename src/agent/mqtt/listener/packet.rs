@@ -1,0 +1,103 @@
+//! What a connection of the listener reads, whole and owned.
+
+use bytes::Bytes;
+
+use crate::engine::broker::packet::{Connect, Filter, Properties, Qos};
+
+/// A CONNECT, before anybody has decided whether the client is let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// It speaks MQTT 5, else 3.1.1.
+    pub is_v5: bool,
+    /// What the broker wants to know. Client id as sent: may be empty. `receive_max`: 65,535
+    /// when not said. 3.1.1: session expiry 0 with a clean session, else `u32::MAX`.
+    pub connect: Connect,
+    /// User name.
+    pub username: Option<String>,
+    /// Password.
+    pub password: Option<Bytes>,
+    /// Seconds; 0: none.
+    pub keep_alive_secs: u16,
+    /// Bytes of the largest packet that the client takes.
+    pub packet_max: Option<u32>,
+    /// Topic aliases that the client takes.
+    pub topic_alias_max: u16,
+    /// Enhanced authentication is asked for; refused (0x8C).
+    pub authentication_method: Option<String>,
+}
+
+/// A PUBLISH. Topic valid, aliases resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientPublish {
+    /// Topic.
+    pub topic: String,
+    /// Payload.
+    pub payload: Bytes,
+    /// What the sender promises.
+    pub qos: Qos,
+    /// For whoever subscribes later.
+    pub retain: bool,
+    /// It may have been sent before.
+    pub dup: bool,
+    /// Packet id; `None` exactly at `QoS` 0.
+    pub packet: Option<u16>,
+    /// Seconds after which it is of no use.
+    pub expiry_secs: Option<u32>,
+    /// `None`: none.
+    pub properties: Option<Box<Properties>>,
+}
+
+/// What a client sends after its CONNECT and what the broker has to know. PINGREQ is answered
+/// by the connection itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromClient {
+    /// A message.
+    Publish(ClientPublish),
+    /// Subscriptions.
+    Subscribe {
+        /// Packet id.
+        packet: u16,
+        /// Subscription identifier (MQTT 5).
+        id: Option<u32>,
+        /// At least one; valid.
+        filters: Vec<Filter>,
+    },
+    /// The end of subscriptions.
+    Unsubscribe {
+        /// Packet id.
+        packet: u16,
+        /// At least one; valid.
+        filters: Vec<String>,
+    },
+    /// To a message at `QoS` 1.
+    PubAck {
+        /// Packet id.
+        packet: u16,
+        /// Reason code 0x80 or above.
+        refused: bool,
+    },
+    /// To a message at `QoS` 2.
+    PubRec {
+        /// Packet id.
+        packet: u16,
+        /// Reason code 0x80 or above.
+        refused: bool,
+    },
+    /// A message at `QoS` 2 will not be sent again.
+    PubRel {
+        /// Packet id.
+        packet: u16,
+    },
+    /// The end of a message at `QoS` 2.
+    PubComp {
+        /// Packet id.
+        packet: u16,
+    },
+    /// Goodbye.
+    Disconnect {
+        /// Publish the will all the same.
+        with_will: bool,
+        /// Another session expiry (MQTT 5), already checked: never raised from 0.
+        session_expiry_secs: Option<u32>,
+    },
+}

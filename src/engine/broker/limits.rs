@@ -1,0 +1,47 @@
+//! What the broker of the listener keeps at most. Everything in it is bounded; what happens
+//! when a bound is met stands at each.
+
+use crate::model::time::Span;
+
+/// Bounds of the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BrokerLimits {
+    /// Sessions, connected or not. Full: the session that has been without its client for
+    /// longest ends; if all have theirs, the newcomer is refused.
+    pub sessions: usize,
+    /// Subscriptions of one session. Beyond: refused (0x97).
+    pub subscriptions: usize,
+    /// Messages at `QoS` 1 and 2 that are unacknowledged towards one client, and at `QoS` 2
+    /// from one client that are not released.
+    pub in_flight: u16,
+    /// Messages that wait for one client. Beyond: the oldest that waits is dropped and counted.
+    pub queue_messages: usize,
+    /// Bytes (topic, payload, properties) that wait for all clients together. Beyond: the
+    /// newest is dropped and counted.
+    pub queue_bytes: usize,
+    /// Retained messages. Beyond: the new one is passed on, not kept, and counted.
+    pub retained_messages: usize,
+    /// Bytes of all retained messages. Beyond: as above.
+    pub retained_bytes: usize,
+    /// The longest that a session outlives its connection; whoever asks for more gets this.
+    pub session_expiry_max: Span,
+    /// Longest time between a message at `QoS` 1 or 2 of a client and the commit that
+    /// acknowledges it.
+    pub ack_within: Span,
+}
+
+impl Default for BrokerLimits {
+    fn default() -> BrokerLimits {
+        BrokerLimits {
+            sessions: 2_000,
+            subscriptions: 128,
+            in_flight: 100,
+            queue_messages: 1_000,
+            queue_bytes: 8 * 1024 * 1024,
+            retained_messages: 4_096,
+            retained_bytes: 4 * 1024 * 1024,
+            session_expiry_max: Span::from_secs(7 * 86_400),
+            ack_within: Span::from_millis(50),
+        }
+    }
+}
