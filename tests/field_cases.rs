@@ -81,7 +81,9 @@ impl<S: Store + Chain> Gateway<S> {
         self.driver.advance(now(self.millis), &mut |effect| match effect {
             Effect::Publish(batch) => sent.push_back(batch),
             Effect::Ack(_) => *acks += 1,
-            Effect::PublishLocal(_) | Effect::Command(_) | Effect::Replayed(_) => panic!("nobody asked for it"),
+            Effect::Tell { .. } | Effect::PublishLocal(_) | Effect::Command(_) | Effect::Replayed(_) => {
+                panic!("nobody asked for it")
+            }
         });
     }
 

@@ -4,6 +4,7 @@
 use crate::model::time::Now;
 
 use super::Engine;
+use super::broker::Broker;
 use super::decode::Decoder;
 use super::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
 use super::step::{Effect, Step};
@@ -28,6 +29,7 @@ impl Engine {
             && self.streams.iter().all(Stream::is_committed)
             && self.joins.is_committed()
             && self.commands.is_committed()
+            && self.broker.as_ref().is_none_or(Broker::is_committed)
     }
 
     /// What has to be made durable, and what may be done then. Changes nothing:
@@ -63,6 +65,9 @@ impl Engine {
             }
         }
         self.joins.write_changes(out, self.idle_clock.read(now.proc));
+        if let Some(broker) = &self.broker {
+            broker.write_changes(now, out);
+        }
     }
 
     /// Everything, for a snapshot.
@@ -95,10 +100,14 @@ impl Engine {
             hand_over(&mut out);
         }
         self.joins.write_all(&mut out, self.idle_clock.read(now.proc));
-        if self.streams.iter().any(|stream| !stream.fences.is_empty()) {
+        if self.broker.is_some() || self.streams.iter().any(|stream| !stream.fences.is_empty()) {
             for stream in &self.streams {
                 stream.fences.write(&mut out);
             }
+        }
+        if let Some(broker) = &self.broker {
+            hand_over(&mut out);
+            broker.write_all(now, &mut out, &mut hand_over);
         }
         sink(&out);
     }
@@ -121,5 +130,8 @@ impl Engine {
         self.decoders.iter_mut().for_each(Decoder::mark_committed);
         self.commands.mark_committed();
         self.joins.mark_committed();
+        if let Some(broker) = &mut self.broker {
+            broker.mark_committed();
+        }
     }
 }

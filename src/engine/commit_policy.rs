@@ -18,6 +18,10 @@
 //! exactly as many messages unacknowledged, the window is known, and no silence is waited
 //! for. One message more than that, or a silence that acknowledgements do not end, and it
 //! is no longer known.
+//!
+//! Clients of the listener tell us no window either, but there are many of them, each with its
+//! own, and for each one its message may be the only one it sends before it is acknowledged.
+//! Nothing is learned from them: they are answered within a time of their own.
 
 use crate::model::limits::COMMIT_MESSAGES_MAX;
 use crate::model::time::{ProcTime, Span};
@@ -42,6 +46,11 @@ const STALLS: u8 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct CommitPolicy {
     interval: Span,
+    /// As `interval`, for clients of the listener.
+    ack_within: Span,
+    /// When a client of the listener has to be answered.
+    clients_at: Option<ProcTime>,
+    client_messages: usize,
     window: usize,
     first_change: Option<ProcTime>,
     first_message: ProcTime,
@@ -62,10 +71,13 @@ pub struct CommitPolicy {
 }
 
 impl CommitPolicy {
-    /// `interval`: the longest wait.
-    pub fn new(interval: Span) -> CommitPolicy {
+    /// `interval`: the longest wait; `ack_within`: that of clients of the listener.
+    pub fn new(interval: Span, ack_within: Span) -> CommitPolicy {
         CommitPolicy {
             interval,
+            ack_within,
+            clients_at: None,
+            client_messages: 0,
             window: WINDOW_AT_START,
             first_change: None,
             first_message: ProcTime::default(),
@@ -112,6 +124,18 @@ impl CommitPolicy {
         }
     }
 
+    /// A message of a client of the listener was taken in, which waits for its acknowledgement.
+    pub fn handle_client_message(&mut self, now: ProcTime) {
+        self.client_messages += 1;
+        self.handle_client_waiting(now);
+    }
+
+    /// A client of the listener waits for something that has to be durable first.
+    pub fn handle_client_waiting(&mut self, now: ProcTime) {
+        self.handle_change(now);
+        self.clients_at.get_or_insert(now + self.ack_within);
+    }
+
     fn learn_from_stall(&mut self, size: usize, prompt: bool) {
         if !prompt || size >= self.window {
             self.stalls_in_row = (0, 0);
@@ -139,10 +163,10 @@ impl CommitPolicy {
 
     /// When the brokers want it.
     fn due(&self, first: ProcTime) -> ProcTime {
-        if self.messages >= COMMIT_MESSAGES_MAX {
+        if self.messages + self.client_messages >= COMMIT_MESSAGES_MAX {
             return first;
         }
-        let by_interval = first + self.interval;
+        let by_interval = (first + self.interval).min(self.clients_at.unwrap_or(first + self.interval));
         if self.messages < self.window {
             return by_interval;
         }
@@ -174,6 +198,8 @@ impl CommitPolicy {
         self.window = self.window.max(self.messages.min(COMMIT_MESSAGES_MAX));
         self.first_change = None;
         self.messages = 0;
+        self.client_messages = 0;
+        self.clients_at = None;
         self.urgent = false;
         self.retry_at = None;
     }
@@ -204,7 +230,7 @@ mod tests {
     }
 
     fn policy() -> CommitPolicy {
-        CommitPolicy::new(Span::from_secs(1))
+        CommitPolicy::new(Span::from_secs(1), Span::from_millis(50))
     }
 
     fn messages(policy: &mut CommitPolicy, count: usize, now: u64) {
@@ -295,6 +321,24 @@ mod tests {
             }
             assert!(commits <= 10, "{commits} commits in 10 s of a message each {gap} ms");
         }
+    }
+
+    #[test]
+    fn clients_are_answered_within_their_time_and_teach_nothing() {
+        let mut policy = policy();
+        policy.handle_client_message(at(100));
+        assert_eq!(policy.next_deadline(), Some(at(150)));
+        policy.handle_client_message(at(149));
+        assert_eq!(policy.next_deadline(), Some(at(150)), "from the first one that waits");
+        policy.handle_committed(at(150));
+        assert_eq!((policy.next_deadline(), policy.window()), (None, WINDOW_AT_START));
+        // Beside a broker, whichever is sooner.
+        messages(&mut policy, 20, 200);
+        policy.handle_client_waiting(at(201));
+        assert_eq!(policy.next_deadline(), Some(at(205)));
+        policy.handle_committed(at(205));
+        (0..COMMIT_MESSAGES_MAX).for_each(|_| policy.handle_client_message(at(300)));
+        assert_eq!(policy.next_deadline(), Some(at(300)), "all that one commit may hold");
     }
 
     #[test]

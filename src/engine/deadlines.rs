@@ -3,6 +3,7 @@
 use crate::model::time::{Now, ProcTime};
 
 use super::Engine;
+use super::broker::Broker;
 use super::stream::Stream;
 use super::timers::LiveTime;
 
@@ -29,6 +30,7 @@ impl Engine {
             }
         }
         self.expire_joins(now);
+        self.handle_client_deadlines(now);
     }
 
     /// In the order of the deadlines, also when several are past.
@@ -73,6 +75,7 @@ impl Engine {
             streams.filter_map(|(index, stream)| stream.clock_deadline(now, self.joins.earliest_wait(index))).min()
         });
         let streams = self.streams.iter().filter_map(Stream::next_by_clock);
-        streams.chain(idle).chain(clock).chain(self.outbox.next_deadline()).min()
+        let clients = self.broker.as_ref().and_then(Broker::next_deadline);
+        streams.chain(idle).chain(clock).chain(self.outbox.next_deadline()).chain(clients).min()
     }
 }

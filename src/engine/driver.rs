@@ -95,7 +95,8 @@ impl<S: Store + Chain> Driver<S> {
     /// used is used, an alarm is queued, and the epoch rises.
     pub fn start(pipeline: PipelineSpec, mut store: S, now: Now) -> Result<Driver<S>, StoreError> {
         let loaded = store.load()?;
-        let policy = CommitPolicy::new(pipeline.commit.interval);
+        let ack_within = pipeline.broker.map_or(pipeline.commit.interval, |broker| broker.ack_within);
+        let policy = CommitPolicy::new(pipeline.commit.interval, ack_within);
         let snapshot_interval = pipeline.commit.snapshot_interval;
         let lost = !loaded.damage.is_empty();
         let budget_spec = pipeline.commit.budget;
@@ -147,6 +148,15 @@ impl<S: Store + Chain> Driver<S> {
         } else if matches!(event, Event::Replay(_)) {
             // Somebody waits to be told.
             self.policy.handle_urgent(now.proc);
+        } else if let Event::Client { .. } = event {
+            if self.engine.uncommitted_messages() > unacknowledged {
+                self.policy.handle_client_message(now.proc);
+            } else if !self.engine.is_committed() {
+                self.policy.handle_change(now.proc);
+            }
+            if self.engine.clients_wait() {
+                self.policy.handle_client_waiting(now.proc);
+            }
         } else if self.engine.uncommitted_messages() > unacknowledged {
             self.policy.handle_message(now.proc);
         } else if !self.engine.is_committed() {
@@ -175,6 +185,7 @@ impl<S: Store + Chain> Driver<S> {
             }
         }
         self.publish(now, perform);
+        self.engine.tell_clients(&mut |connection, what| perform(Effect::Tell { connection, what }));
     }
 
     /// When [`Driver::advance`] next has something to do without a new input.
@@ -192,6 +203,7 @@ impl<S: Store + Chain> Driver<S> {
         if self.failure.is_none() {
             self.snapshot_now(now);
         }
+        self.engine.tell_clients(&mut |connection, what| perform(Effect::Tell { connection, what }));
     }
 
     /// See [`Engine::take_samples`].

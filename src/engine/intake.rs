@@ -158,13 +158,18 @@ impl Engine {
 
     /// Whether it was taken in before, as far as the broker marks it and we remember.
     pub(super) fn is_known(&self, message: Message<'_>) -> bool {
-        let Some(tag) = message.tag.filter(|_| self.resumed && message.dup) else { return false };
-        self.canary != Some(Canary::CountRedeliveries)
+        let Some(tag) = message.tag.filter(|_| message.dup) else { return false };
+        if tag.is_of_client() {
+            // Its session has judged.
+            return true;
+        }
+        self.resumed
+            && self.canary != Some(Canary::CountRedeliveries)
             && self.redelivery.is_known(tag.packet, fingerprint(message.topic, message.payload))
     }
 
     pub(super) fn remember(&mut self, message: Message<'_>) {
-        if let Some(tag) = message.tag {
+        if let Some(tag) = message.tag.filter(|tag| !tag.is_of_client()) {
             self.redelivery.remember(tag.packet, fingerprint(message.topic, message.payload));
         }
     }

@@ -31,6 +31,7 @@ mod calculations;
 mod carry;
 pub mod chain;
 mod checkpoint;
+mod clients;
 mod commands;
 pub mod commit_policy;
 mod deadlines;
@@ -84,6 +85,7 @@ use crate::model::ids::{DeviceId, FieldIx, StateIx};
 use crate::model::record::Record;
 use crate::model::time::{EventTime, Now};
 
+use self::broker::Broker;
 use self::commands::Commands;
 use self::decode::Decoder;
 use self::emit::Emit;
@@ -129,6 +131,8 @@ pub struct Engine {
     replays: Vec<Replayed>,
     samples: Samples,
     commands: Commands,
+    /// Of the listener's clients; `None`: there is no listener.
+    broker: Option<Broker>,
     unmatched: u64,
     /// Availability of devices that no stream knows.
     unknown_devices: u64,
@@ -187,6 +191,7 @@ impl Engine {
             replays: Vec::new(),
             samples: Samples::default(),
             commands: Commands::default(),
+            broker: spec.broker.map(Broker::new),
             unmatched: 0,
             unknown_devices: 0,
             canary: None,
@@ -221,6 +226,13 @@ impl Engine {
             Event::UplinkRefused(batch, why) => self.outbox.handle_refused(now, batch, why),
             Event::Availability(signal) => self.handle_availability(now, signal),
             Event::Replay(replay) => self.handle_replay(now, replay),
+            Event::Client { connection, event } => self.handle_client(now, connection, event),
+            Event::Own(message) => self.publish_own(now, message),
+            Event::ClientsDropped(count) => {
+                if let Some(broker) = &mut self.broker {
+                    broker.note_dropped(count);
+                }
+            }
             Event::Tick => {}
         }
     }

@@ -9,6 +9,7 @@ use crate::model::ids::FieldIx;
 use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
+use super::broker::Broker;
 use super::calculations::Calculations;
 use super::decode::Decoder;
 use super::emit::{Emit, emit_pane};
@@ -27,7 +28,7 @@ use super::stream::{Stream, calendars_of, fields_of};
 use super::timers::{Clocks, IdleClock};
 use super::ttl::fit_tombstones;
 use super::watermark::Watermark;
-use super::wire::Damaged;
+use super::wire::{Damaged, Reader};
 
 impl Engine {
     /// Reads a snapshot. Returns the engine as it was, under the definitions of then.
@@ -58,6 +59,7 @@ impl Engine {
                 stream.fences = Fences::read(&mut reader)?;
             }
         }
+        read_broker(engine.broker.as_mut(), &mut reader)?;
         if reader.is_empty() { Ok(engine) } else { Err(Damaged) }
     }
 
@@ -80,6 +82,7 @@ impl Engine {
             }
         }
         self.joins.apply_changes(&mut reader, written.live)?;
+        read_broker(self.broker.as_mut(), &mut reader)?;
         if reader.is_empty() { Ok(()) } else { Err(Damaged) }
     }
 
@@ -129,6 +132,9 @@ impl Engine {
             .map(|(stream, wanted)| stream.unwrap_or_else(|| Stream::new(wanted.clone())))
             .collect();
         self.decoders = decoders;
+        if let Some(broker) = &mut self.broker {
+            broker.after_restore(now);
+        }
         self.follows_clock = spec.follows_clock();
         self.spec = spec;
         self.outbox.set_now(now);
@@ -153,6 +159,18 @@ impl Engine {
         self.look_at_joins(now, false);
         changed |= !self.joins.is_committed();
         changed
+    }
+}
+
+/// What stands last, where there was a listener. Without one today its clients are forgotten.
+fn read_broker(broker: Option<&mut Broker>, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+    match broker {
+        Some(broker) if !reader.is_empty() => broker.read(reader),
+        Some(_) => Ok(()),
+        None => {
+            reader.skip_rest();
+            Ok(())
+        }
     }
 }
 

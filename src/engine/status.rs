@@ -7,6 +7,7 @@ use crate::model::record::RejectReason;
 use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
+use super::broker::{Broker, BrokerStatus};
 use super::join::JoinStatus;
 use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::outbox::LaneKind;
@@ -28,6 +29,9 @@ pub struct Status {
     pub joins: Vec<JoinStatus>,
     /// Lane by lane, highest first.
     pub outbox: OutboxStatus,
+    /// Of the listener's clients; absent without a listener.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<BrokerStatus>,
     /// Messages on topics of no stream.
     pub unmatched: u64,
     /// Signals of availability for devices that no stream knows.
@@ -251,6 +255,7 @@ impl Engine {
                 batches_in_flight: self.outbox.in_flight(),
                 lanes,
             },
+            broker: self.broker.as_ref().map(Broker::status),
             unmatched: self.unmatched,
             unknown_devices: self.unknown_devices,
         }

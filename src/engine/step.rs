@@ -7,6 +7,7 @@
 
 use crate::model::time::{Now, Span};
 
+use super::broker::packet::{ClientEvent, Message as OwnMessage, ToClient};
 use super::encode::Encoding;
 use super::outbox::LaneKind;
 use super::samples::{Replay, Replayed};
@@ -42,6 +43,17 @@ pub enum Event<'a> {
     Availability(Availability<'a>),
     /// A person wants a sample of what was rejected to be taken in.
     Replay(Replay<'a>),
+    /// A connection of the listener reports something.
+    Client {
+        /// Which; [`DeliveryTag::CLIENTS`] or above.
+        connection: u32,
+        /// What.
+        event: ClientEvent<'a>,
+    },
+    /// A message of the agent itself for the listener's clients.
+    Own(&'a OwnMessage),
+    /// So many messages at `QoS` 0 found no room at connections of the listener.
+    ClientsDropped(u64),
     /// Nothing but time has passed.
     Tick,
 }
@@ -104,6 +116,17 @@ pub struct DeliveryTag {
     pub connection: u32,
     /// MQTT packet id.
     pub packet: u16,
+}
+
+impl DeliveryTag {
+    /// The first number of a connection of the listener; those of the connection to the device
+    /// broker are below.
+    pub const CLIENTS: u32 = 1 << 31;
+
+    /// It came over the listener.
+    pub fn is_of_client(self) -> bool {
+        self.connection >= DeliveryTag::CLIENTS
+    }
 }
 
 /// Names one published batch. Never reused within a process.
@@ -178,6 +201,13 @@ pub enum Effect {
     /// Publish to the devices' broker, on the connection that messages come by, if it can be
     /// done at once.
     Command(Command),
+    /// Tell a client of the listener.
+    Tell {
+        /// Its connection.
+        connection: u32,
+        /// What.
+        what: ToClient,
+    },
 }
 
 /// What one commit covers.

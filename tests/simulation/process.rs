@@ -201,6 +201,7 @@ impl World {
                 if record.topic.starts_with("tidegate/gw-1/local/") { Ok(()) } else { Err(record.topic) }
             }
             Effect::Replayed(_) => Err("nobody has asked for a replay".to_owned()),
+            Effect::Tell { .. } => Err("there is no listener".to_owned()),
             Effect::Command(command) => Err(format!("nobody is to be asked: {}", command.topic)),
         }
     }

@@ -120,7 +120,9 @@ mod tests {
                     let payload: serde_json::Value = serde_json::from_slice(&record.payload).unwrap();
                     format!("{} {}", payload["kind"].as_str().unwrap(), record.topic)
                 }
-                Effect::Publish(_) | Effect::Command(_) | Effect::Replayed(_) => panic!("nobody asked for it"),
+                Effect::Tell { .. } | Effect::Publish(_) | Effect::Command(_) | Effect::Replayed(_) => {
+                    panic!("nobody asked for it")
+                }
             });
         });
         seen

@@ -32,7 +32,7 @@ fn advance(driver: &mut Driver<SledStore>, now: Now, acks: &mut u64) {
     driver.advance(now, &mut |effect| match effect {
         Effect::Ack(_) => *acks += 1,
         Effect::Publish(batch) => sent.push(batch.id),
-        Effect::PublishLocal(_) | Effect::Command(_) | Effect::Replayed(_) => {}
+        Effect::Tell { .. } | Effect::PublishLocal(_) | Effect::Command(_) | Effect::Replayed(_) => {}
     });
     for batch in sent {
         driver.handle(now, Event::UplinkAcked(batch));

@@ -101,7 +101,7 @@ impl Gateway {
         loop {
             let Gateway { driver, batches, acknowledged, .. } = self;
             driver.advance(now(self.millis), &mut |effect| match effect {
-                Effect::PublishLocal(_) | Effect::Command(_) | Effect::Replayed(_) => {
+                Effect::Tell { .. } | Effect::PublishLocal(_) | Effect::Command(_) | Effect::Replayed(_) => {
                     unreachable!("nobody asked for it")
                 }
                 Effect::Ack(_) => *acknowledged += 1,
