@@ -10,11 +10,13 @@
 //! feed the inbox always find it emptied, and nothing can lock up in a circle.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
 use tracing::{debug, error, info};
 
+use crate::engine::broker::packet::ClientEvent;
 use crate::engine::outbox::Outbox;
 use crate::engine::samples::{Replay, Sample, Verdict};
 use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
@@ -23,8 +25,9 @@ use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY
 use crate::model::time::{Now, ProcTime, Span};
 
 use super::clock::SystemClock;
-use super::inbox::{Burst, Closed, Inbox, Input, Look};
+use super::inbox::{Burst, ClientBurst, Closed, Inbox, Input, Look};
 use super::liveness::Liveness;
+use super::mqtt::listener::facts::ListenerFacts;
 use super::rejected::Samples;
 use super::rejected::frame::Kept;
 use super::routes::Routes;
@@ -85,6 +88,19 @@ pub struct Wiring {
     pub device: Option<BlockDevice>,
     /// Where samples of what was rejected are kept; `None`: nowhere.
     pub samples: Option<Samples>,
+    /// Who is on the other side.
+    pub peers: Peers,
+}
+
+/// Who is on the other side.
+#[derive(Clone, Default)]
+pub struct Peers {
+    /// A device broker is configured.
+    pub devices: bool,
+    /// A broker of the cloud is configured.
+    pub uplink: bool,
+    /// The listener, and whether results are retained there.
+    pub listener: Option<(Arc<ListenerFacts>, bool)>,
 }
 
 /// Starts the thread. It ends after [`Input::Stop`], or when every sender is gone.
@@ -119,6 +135,7 @@ struct EngineThread<E> {
     local: Option<ConnectionFacts>,
     wear: Wear,
     samples: Option<Samples>,
+    peers: Peers,
     health: Vec<String>,
     health_at: ProcTime,
     /// When the retained status is due; `None` without an uplink.
@@ -136,8 +153,17 @@ enum Turn {
 
 impl<E: Engine> EngineThread<E> {
     fn new(engine: E, wiring: Wiring) -> EngineThread<E> {
-        let Wiring { clock, inbox, identity, commit_interval, device, samples } = wiring;
+        let Wiring { clock, inbox, identity, commit_interval, device, samples, peers } = wiring;
         let now = clock.proc();
+        let mut routes = Routes::default();
+        let mut liveness = Liveness::new(commit_interval);
+        if let Some((_, retain)) = &peers.listener {
+            routes.set_listener(*retain, !peers.devices);
+        }
+        if !peers.devices {
+            // Nobody holds anything back for us: silence means something from the start.
+            liveness.handle_subscribed(now);
+        }
         let wear = Wear::start(device, now, &engine.written());
         EngineThread {
             engine,
@@ -145,14 +171,15 @@ impl<E: Engine> EngineThread<E> {
             inbox,
             held_room: 0,
             identity,
-            routes: Routes::default(),
-            liveness: Liveness::new(commit_interval),
+            routes,
+            liveness,
             supervision: Supervision::default(),
             devices: ConnectionFacts::default(),
             uplink: ConnectionFacts::default(),
             local: None,
             wear,
             samples,
+            peers,
             health: Vec::new(),
             health_at: now,
             status_at: None,
@@ -176,6 +203,7 @@ impl<E: Engine> EngineThread<E> {
         // Ends the acknowledgements: the connection sends what it has and disconnects.
         self.routes.clear_devices();
         self.routes.clear_local();
+        self.routes.clear_clients();
         info!(reason, "engine stopped");
     }
 
@@ -202,6 +230,7 @@ impl<E: Engine> EngineThread<E> {
             self.engine.handle(now, Event::InputLive(live));
         }
         self.engine.advance(now, &mut |effect| self.routes.perform(effect));
+        self.publish_own(now);
         self.devices.dropped = self.routes.commands_dropped();
         if let Some(local) = &mut self.local {
             local.dropped = self.routes.local_dropped();
@@ -215,6 +244,19 @@ impl<E: Engine> EngineThread<E> {
         self.publish_status(now);
         self.supervision.handle_progress();
         Ok(Turn::Next)
+    }
+
+    /// Results and commands that the listener's clients may want to see.
+    fn publish_own(&mut self, now: Now) {
+        let dropped = self.routes.take_clients_dropped();
+        if dropped > 0 {
+            self.engine.handle(now, Event::ClientsDropped(dropped));
+        }
+        let own = self.routes.take_own();
+        if !own.is_empty() {
+            own.iter().for_each(|message| self.engine.handle(now, Event::Own(message)));
+            self.engine.advance(now, &mut |effect| self.routes.perform(effect));
+        }
     }
 
     fn wait(&mut self) -> Result<Option<Input>, Closed> {
@@ -232,6 +274,15 @@ impl<E: Engine> EngineThread<E> {
     fn handle(&mut self, now: Now, input: Input) -> usize {
         match input {
             Input::Messages(burst) => return self.handle_burst(now, burst),
+            Input::FromClient(burst) => return self.handle_client_burst(now, burst),
+            Input::ClientUp { connection, connect, outbox } => {
+                self.routes.add_client(connection, outbox);
+                self.engine.handle(now, Event::Client { connection, event: ClientEvent::Connect(&connect) });
+            }
+            Input::ClientDown { connection } => {
+                self.engine.handle(now, Event::Client { connection, event: ClientEvent::Gone });
+                self.routes.remove_client(connection);
+            }
             Input::DevicesUp { connection, resumed, acks, commands, notice } => {
                 self.routes.set_devices(connection, acks, commands);
                 self.devices.handle_up(now.proc, notice);
@@ -336,6 +387,20 @@ impl<E: Engine> EngineThread<E> {
         taken
     }
 
+    fn handle_client_burst(&mut self, now: Now, burst: ClientBurst) -> usize {
+        let connection = burst.connection;
+        let before = self.engine.unacknowledged();
+        for packet in &burst.packets {
+            self.engine.handle(now, Event::Client { connection, event: packet.event() });
+        }
+        let ackable = self.engine.unacknowledged().saturating_sub(before);
+        self.liveness.handle_client_arrivals(now.proc, ackable as u64);
+        let taken = burst.packets.len();
+        self.held_room += self.inbox.free_client(burst);
+        self.give_room_back();
+        taken
+    }
+
     /// While the store takes nothing, what is taken in stays unacknowledged, and
     /// the inbox stays full: the bound of both together is what a broker can make
     /// us hold, and below what is remembered of redeliveries.
@@ -375,7 +440,11 @@ impl<E: Engine> EngineThread<E> {
     fn health(&self) -> Vec<String> {
         let mut reasons = self.engine.health();
         reasons.extend(self.wear.trouble());
-        add_reasons(&mut reasons, &self.devices, &self.uplink);
+        let facts = |wanted: bool, facts| Some(facts).filter(|_| wanted);
+        add_reasons(&mut reasons, facts(self.peers.devices, &self.devices), facts(self.peers.uplink, &self.uplink));
+        if let Some((listener, _)) = &self.peers.listener {
+            reasons.extend(listener.trouble());
+        }
         reasons
     }
 
@@ -384,8 +453,9 @@ impl<E: Engine> EngineThread<E> {
         Status {
             identity: &self.identity,
             now,
-            devices: &self.devices,
-            uplink: &self.uplink,
+            devices: Some(&self.devices).filter(|_| self.peers.devices),
+            uplink: Some(&self.uplink).filter(|_| self.peers.uplink),
+            listener: self.peers.listener.as_ref().map(|(facts, _)| facts.status()),
             local,
             wear: self.wear.status(),
             samples: self.samples.as_ref().map(Samples::facts),
@@ -445,6 +515,7 @@ mod tests {
             commit_interval: Span::from_secs(1),
             device: None,
             samples: None,
+            peers: Peers { devices: true, uplink: true, listener: None },
         };
         let mut thread = EngineThread::new(Hoarder(0), wiring);
         let mut taken = 0;

@@ -18,12 +18,15 @@ use bytes::Bytes;
 use flume::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::engine::broker::packet::Connect;
 use crate::engine::outbox::{LaneKind, Overview, Piece};
 use crate::engine::samples::Verdict;
 use crate::engine::step::{Batch, BatchId, Command, LocalRecord, Refusal, UplinkTerms};
 use crate::model::limits::{INBOX_BYTES_MAX, INBOX_LEN};
 use crate::model::time::Span;
 
+use super::mqtt::listener::outbox::ClientOutbox;
+use super::mqtt::listener::packet::FromClient;
 use super::rejected::frame::Kept;
 
 /// What a message takes of the inbox at least.
@@ -105,6 +108,24 @@ pub enum Input {
         /// For people.
         reason: String,
     },
+    /// The listener has let a client in.
+    ClientUp {
+        /// Its connection: [`DeliveryTag::CLIENTS`] or above, never used before.
+        ///
+        /// [`DeliveryTag::CLIENTS`]: crate::engine::step::DeliveryTag::CLIENTS
+        connection: u32,
+        /// What it said.
+        connect: Box<Connect>,
+        /// Takes what it is told.
+        outbox: ClientOutbox,
+    },
+    /// What a client sent.
+    FromClient(ClientBurst),
+    /// A connection of the listener is over; the last of it.
+    ClientDown {
+        /// Which.
+        connection: u32,
+    },
     /// Somebody wants the status document.
     Query(oneshot::Sender<Vec<u8>>),
     /// Somebody wants to look into the outbox.
@@ -147,6 +168,15 @@ pub struct Burst {
     pub connection: u32,
     /// In the order of arrival.
     pub messages: Vec<Arrival>,
+}
+
+/// Packets of one client that arrived together.
+#[derive(Debug)]
+pub struct ClientBurst {
+    /// Its connection.
+    pub connection: u32,
+    /// In the order of arrival.
+    pub packets: Vec<FromClient>,
 }
 
 /// What goes to the uplink connection.
@@ -192,11 +222,33 @@ impl Arrival {
 }
 
 impl Burst {
-    /// What it takes of the inbox; all of it at most, so that a message of any
-    /// size gets through.
     fn cost(&self) -> u32 {
-        let sum: usize = self.messages.iter().map(Arrival::cost).sum();
-        u32::try_from(sum.min(INBOX_BYTES_MAX)).expect("INBOX_BYTES_MAX fits 32 bits")
+        bounded(self.messages.iter().map(Arrival::cost).sum())
+    }
+}
+
+impl ClientBurst {
+    fn cost(&self) -> u32 {
+        bounded(self.packets.iter().map(|packet| packet.bytes().max(MESSAGE_COST_MIN)).sum())
+    }
+}
+
+/// What so many bytes take of the inbox; all of it at most, so that a message of any size
+/// gets through.
+fn bounded(bytes: usize) -> u32 {
+    u32::try_from(bytes.min(INBOX_BYTES_MAX)).expect("INBOX_BYTES_MAX fits 32 bits")
+}
+
+impl Input {
+    /// What it takes of the inbox; `None`: its length is the bound.
+    fn cost(&self) -> Option<u32> {
+        if let Input::Messages(burst) = self {
+            Some(burst.cost())
+        } else if let Input::FromClient(burst) = self {
+            Some(burst.cost())
+        } else {
+            None
+        }
     }
 }
 
@@ -206,9 +258,9 @@ impl InboxSender {
     /// # Errors
     /// [`Closed`].
     pub async fn send(&self, input: Input) -> Result<(), Closed> {
-        if let Input::Messages(burst) = &input {
+        if let Some(cost) = input.cost() {
             // Given back by the receiver, once the messages are out of memory.
-            self.room.acquire_many(burst.cost()).await.map_err(|_| Closed)?.forget();
+            self.room.acquire_many(cost).await.map_err(|_| Closed)?.forget();
         }
         self.queue.send_async(input).await.map_err(|_| Closed)
     }
@@ -219,8 +271,8 @@ impl InboxSender {
     /// The input, when the inbox is full or the engine thread gone.
     pub fn send_ready(&self, input: Input) -> Result<(), Input> {
         let mut room = None;
-        if let Input::Messages(burst) = &input {
-            match self.room.try_acquire_many(burst.cost()) {
+        if let Some(cost) = input.cost() {
+            match self.room.try_acquire_many(cost) {
                 Ok(taken) => room = Some(taken),
                 Err(_full) => return Err(input),
             }
@@ -254,6 +306,13 @@ impl Inbox {
     /// Frees a burst whose messages have been handled and says what room it takes
     /// up until that is given back.
     pub fn free(&self, burst: Burst) -> usize {
+        let room = burst.cost() as usize;
+        drop(burst);
+        room
+    }
+
+    /// As [`Inbox::free`].
+    pub fn free_client(&self, burst: ClientBurst) -> usize {
         let room = burst.cost() as usize;
         drop(burst);
         room

@@ -95,6 +95,15 @@ impl Liveness {
         self.unacked += ackable;
     }
 
+    /// Clients of the listener sent messages, `ackable` of them at `QoS` 1 or 2. Their pauses say
+    /// nothing about what a broker holds.
+    pub fn handle_client_arrivals(&mut self, now: ProcTime, ackable: u64) {
+        if self.unacked == 0 {
+            self.progress_at = now;
+        }
+        self.unacked += ackable;
+    }
+
     /// Acknowledgements went out.
     pub fn handle_acks(&mut self, now: ProcTime, acks: u64) {
         self.unacked = self.unacked.saturating_sub(acks);

@@ -29,6 +29,7 @@ pub mod wear;
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -45,10 +46,11 @@ use crate::model::ids::push_escaped;
 use crate::model::time::Span;
 
 use clock::{SystemClock, sleep};
-use engine_thread::{Engine, Wiring};
+use engine_thread::{Engine, Peers, Wiring};
 use inbox::{InboxSender, Input, inbox};
 use mqtt::backoff::WAIT_MAX;
 use mqtt::ingest::IngestSpec;
+use mqtt::listener::facts::ListenerFacts;
 use mqtt::local::LocalTask;
 use outbox::viewer::Viewer;
 use rejected::Samples;
@@ -111,7 +113,14 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let samples = rejected::spawn(&config.storage.path, config.storage.reserve_bytes)
         .context("starting the thread that keeps samples")?;
     let for_engine = Some(samples.clone());
-    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval, device, samples: for_engine };
+    let facts = config.listener.as_ref().map(|_| Arc::new(ListenerFacts::default()));
+    let retained = config.local.is_some_and(|local| local.retain);
+    let peers = Peers {
+        devices: config.devices.is_some(),
+        uplink: config.uplink.is_some(),
+        listener: facts.clone().map(|facts| (facts, retained)),
+    };
+    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval, device, samples: for_engine, peers };
     let (alive, mut engine_ended) = oneshot::channel();
     let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
 
@@ -120,6 +129,8 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let mut ingest = tokio::spawn(where_wanted(ingest, stopping.clone()));
     let local = local_task(config).map(|task| mqtt::local::run(task, sender.clone(), clock, stopping.clone()));
     let mut local = tokio::spawn(where_wanted(local, stopping.clone()));
+    let listener = listener_task(config, facts, &sender, clock, &stopping);
+    let mut listener = tokio::spawn(where_wanted(listener, stopping.clone()));
     let uplink = uplink_spec.map(|spec| uplink::mqtt::run(spec, sender.clone(), clock, stopping.clone()));
     let mut uplink = tokio::spawn(where_wanted(uplink, stopping));
     let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
@@ -136,6 +147,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
         _ = &mut engine_ended => bail!("the engine thread ended by itself: see the log above"),
         ended = &mut ingest => bail!("the ingest task ended by itself: {ended:?}"),
         ended = &mut uplink => bail!("the uplink task ended by itself: {ended:?}"),
+        ended = &mut listener => bail!("the listener ended by itself: {ended:?}"),
         ended = &mut local => bail!("the task for local results ended by itself: {ended:?}"),
     };
 
@@ -159,7 +171,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     }
     samples.stop().await;
     let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
-    let farewell = async { tokio::join!(&mut ingest, &mut uplink, &mut local) };
+    let farewell = async { tokio::join!(&mut ingest, &mut uplink, &mut local, &mut listener) };
     if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
         warn!("a broker does not answer: ending without a farewell");
     }
@@ -208,6 +220,17 @@ fn ingest_spec(config: &Config) -> Option<IngestSpec> {
     filters.sort();
     filters.dedup();
     Some(IngestSpec { broker, filters, retry_max: WAIT_MAX })
+}
+
+fn listener_task(
+    config: &Config,
+    facts: Option<Arc<ListenerFacts>>,
+    inbox: &InboxSender,
+    clock: SystemClock,
+    stop: &watch::Receiver<bool>,
+) -> Option<impl Future<Output = ()> + use<>> {
+    let (spec, limits) = (config.listener.clone()?, config.pipeline.broker?);
+    Some(mqtt::listener::run(spec, limits, facts?, inbox.clone(), clock, stop.clone()))
 }
 
 /// On a connection of its own, so under a client id of its own.

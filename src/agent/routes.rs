@@ -7,12 +7,16 @@
 //! means that the connection is out of order: it is given up, and the task that
 //! serves it starts a new one.
 
+use std::collections::BTreeMap;
+
 use flume::{Sender, TrySendError};
 use tracing::warn;
 
+use crate::engine::broker::packet::{Message, Qos};
 use crate::engine::step::{Batch, Command, DeliveryTag, Effect, LocalRecord};
 
 use super::inbox::Outbound;
+use super::mqtt::listener::outbox::{ClientOutbox, NotTaken, ToSocket};
 use super::replays::Replays;
 
 /// The present connections.
@@ -21,11 +25,25 @@ pub struct Routes {
     devices: Option<Devices>,
     uplink: Option<Sender<Outbound>>,
     local: Option<Sender<LocalRecord>>,
+    /// Connections of the listener.
+    clients: BTreeMap<u32, ClientOutbox>,
+    own: Own,
     /// Replays that are not durable yet.
     pub(super) replays: Replays,
     acks: u64,
     local_dropped: u64,
     commands_dropped: u64,
+    clients_dropped: u64,
+}
+
+/// What the agent publishes to the listener's clients.
+#[derive(Default)]
+struct Own {
+    /// Where there is a listener: whether results there are retained.
+    retain: Option<bool>,
+    /// There is no device broker.
+    alone: bool,
+    waiting: Vec<Message>,
 }
 
 /// The connection to the device broker.
@@ -36,6 +54,61 @@ struct Devices {
 }
 
 impl Routes {
+    /// Results and commands go to the listener's clients, too; `alone`: to nobody else.
+    pub fn set_listener(&mut self, retain: bool, alone: bool) {
+        self.own = Own { retain: Some(retain), alone, waiting: Vec::new() };
+    }
+
+    /// A connection of the listener.
+    pub fn add_client(&mut self, connection: u32, outbox: ClientOutbox) {
+        self.clients.insert(connection, outbox);
+    }
+
+    /// It is over.
+    pub fn remove_client(&mut self, connection: u32) {
+        self.clients.remove(&connection);
+    }
+
+    /// All of them are over.
+    pub fn clear_clients(&mut self) {
+        self.clients.clear();
+    }
+
+    /// What the listener's clients are to be told by the agent itself, since the last call.
+    pub fn take_own(&mut self) -> Vec<Message> {
+        core::mem::take(&mut self.own.waiting)
+    }
+
+    /// Messages at `QoS` 0 for which clients read too slowly, since the last call.
+    pub fn take_clients_dropped(&mut self) -> u64 {
+        core::mem::take(&mut self.clients_dropped)
+    }
+
+    fn tell(&mut self, connection: u32, what: ToSocket) {
+        let Some(client) = self.clients.get(&connection) else { return };
+        match client.send(what) {
+            Ok(()) => {}
+            Err(NotTaken::Dropped) => self.clients_dropped += 1,
+            // The connection sees the end of its queue, and its session keeps the rest.
+            Err(NotTaken::Over) => self.remove_client(connection),
+        }
+    }
+
+    /// True when nobody else is to have it.
+    fn publish_own(&mut self, topic: &str, payload: &[u8], retain: bool) -> bool {
+        if self.own.retain.is_some() {
+            self.own.waiting.push(Message {
+                topic: topic.into(),
+                payload: payload.into(),
+                qos: Qos::AtMostOnce,
+                retain,
+                expiry_secs: None,
+                properties: None,
+            });
+        }
+        self.own.alone
+    }
+
     /// A connection to the device broker and its way back.
     pub fn set_devices(&mut self, connection: u32, acks: Sender<u16>, commands: Sender<Command>) {
         self.devices = Some(Devices { connection, acks, commands });
@@ -84,6 +157,7 @@ impl Routes {
             Effect::PublishLocal(record) => self.publish_local(record),
             Effect::Replayed(replayed) => self.replays.handle_replayed(replayed),
             Effect::Command(command) => self.send_command(command),
+            Effect::Tell { connection, what } => self.tell(connection, ToSocket::Tell(what)),
         }
     }
 
@@ -106,6 +180,10 @@ impl Routes {
     }
 
     fn acknowledge(&mut self, tag: DeliveryTag) {
+        if tag.is_of_client() {
+            self.acks += 1;
+            return self.tell(tag.connection, ToSocket::Ack(tag.packet));
+        }
         let Some(Devices { connection, acks, .. }) = &self.devices else { return };
         if *connection != tag.connection {
             return;
@@ -119,6 +197,9 @@ impl Routes {
 
     /// Full: whoever asked for it asks again.
     fn send_command(&mut self, command: Command) {
+        if self.publish_own(&command.topic, &command.payload, false) {
+            return;
+        }
         if self.devices.as_ref().is_none_or(|devices| devices.commands.try_send(command).is_err()) {
             self.commands_dropped += 1;
         }
@@ -126,6 +207,9 @@ impl Routes {
 
     /// Full: whoever listens is slow, and the newest is not worth a connection.
     fn publish_local(&mut self, record: LocalRecord) {
+        if self.publish_own(&record.topic, &record.payload, self.own.retain == Some(true)) {
+            return;
+        }
         if self.local.as_ref().is_none_or(|local| local.try_send(record).is_err()) {
             self.local_dropped += 1;
         }

@@ -8,6 +8,7 @@
 //! uptime_ms               of this process
 //! health                  {state: "ok" | "degraded", reasons: [..]}
 //! devices, uplink         {connected, since_ms, connections, subscribed, refused, dropped, reason}
+//! listener                where there is one: addresses, connections, what was refused and why
 //! local                   as these: results on the device broker, where wanted
 //! wear                    what the flash was given: bytes, per reading, per day, budget
 //! samples                 of rejected messages, on disk: kept, bytes, dropped, failed
@@ -19,6 +20,7 @@ use serde::Serialize;
 use crate::engine::wear::WearStatus;
 use crate::model::time::{Now, ProcTime};
 
+use super::mqtt::listener::facts::ListenerStatus;
 use super::rejected::SampleFacts;
 
 /// Who we are; the same in every document.
@@ -73,8 +75,12 @@ struct Document<'a> {
     clock: &'a str,
     uptime_ms: u64,
     health: Health<'a>,
-    devices: &'a ConnectionFacts,
-    uplink: &'a ConnectionFacts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices: Option<&'a ConnectionFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listener: Option<ListenerStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uplink: Option<&'a ConnectionFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     local: Option<&'a ConnectionFacts>,
     wear: &'a WearStatus,
@@ -96,10 +102,12 @@ pub struct Status<'a> {
     pub identity: &'a Identity,
     /// When.
     pub now: Now,
-    /// The device broker.
-    pub devices: &'a ConnectionFacts,
-    /// The cloud's broker.
-    pub uplink: &'a ConnectionFacts,
+    /// The device broker, where there is one.
+    pub devices: Option<&'a ConnectionFacts>,
+    /// The listener, where there is one.
+    pub listener: Option<ListenerStatus>,
+    /// The cloud's broker, where there is one.
+    pub uplink: Option<&'a ConnectionFacts>,
     /// Results on the device broker, when they are wanted there.
     pub local: Option<&'a ConnectionFacts>,
     /// What the flash was given.
@@ -135,8 +143,9 @@ impl ConnectionFacts {
 }
 
 /// Adds what is wrong with the connections to the engine's own reasons.
-pub fn add_reasons(reasons: &mut Vec<String>, devices: &ConnectionFacts, uplink: &ConnectionFacts) {
+pub fn add_reasons(reasons: &mut Vec<String>, devices: Option<&ConnectionFacts>, uplink: Option<&ConnectionFacts>) {
     for (name, facts) in [("devices", devices), ("uplink", uplink)] {
+        let Some(facts) = facts else { continue };
         if !facts.connected {
             let because = if facts.reason.is_empty() { "not yet" } else { &facts.reason };
             reasons.push(format!("{name} not connected: {because}"));
@@ -173,6 +182,7 @@ impl Status<'_> {
             uptime_ms: self.now.proc.as_millis(),
             health: Health { state: if self.health.is_empty() { "ok" } else { "degraded" }, reasons: self.health },
             devices: self.devices,
+            listener: self.listener.clone(),
             uplink: self.uplink,
             local: self.local,
             wear: &self.wear,

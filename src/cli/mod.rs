@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub mod broker;
 pub mod broker_url;
 pub mod check;
 pub mod decode;
@@ -35,6 +36,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
+    Broker(broker::Args),
     Check(check::Args),
     Decode(decode::Args),
     Replay(replay::Args),
@@ -52,6 +54,7 @@ enum Command {
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Run(args) => run::run(args),
+        Command::Broker(args) => broker::run(args),
         Command::Check(args) => check::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Replay(args) => replay::run(args),

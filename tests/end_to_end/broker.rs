@@ -1,4 +1,6 @@
-//! A real mosquitto on a free loopback port, for tests.
+//! A real broker on a free loopback port, for tests: the agent's own listener
+//! (`tidegate broker`), so that nothing has to be installed, or mosquitto, where a test wants
+//! what only that can do, or where `TIDEGATE_TEST_BROKER=mosquitto` asks for it everywhere.
 //!
 //! ```ignore
 //! let mut broker = Broker::start(&["persistence true", "persistence_location {dir}/"]);
@@ -34,8 +36,20 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Another process may take the free port first.
 const PORT_TRIES: usize = 10;
 
-/// One mosquitto process and its directory.
+/// Which program it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// `tidegate broker`. It forgets everything in a restart, unless it is told to persist.
+    Listener {
+        /// As mosquitto's `persistence true`.
+        persists: bool,
+    },
+    Mosquitto,
+}
+
+/// One broker process and its directory.
 pub(crate) struct Broker {
+    kind: Kind,
     /// Port of the plain listener, on 127.0.0.1. Survives a restart.
     pub(crate) port: u16,
     dir: TempDir,
@@ -43,6 +57,35 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
+    /// Starts a broker with these lines of mosquitto's configuration: the agent's own where
+    /// it can do what they say.
+    pub(crate) fn start(lines: &[&str]) -> Broker {
+        let wanted = std::env::var("TIDEGATE_TEST_BROKER").unwrap_or_default();
+        match own_config(lines).filter(|_| wanted != "mosquitto") {
+            Some((config, persists)) => Broker::start_own(&config, persists),
+            None => Broker::mosquitto(lines),
+        }
+    }
+
+    /// The agent's own, with these lines in `[listener]`.
+    fn start_own(config: &str, persists: bool) -> Broker {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut broker = Broker { kind: Kind::Listener { persists }, port: 0, dir, child: None };
+        for _ in 0..PORT_TRIES {
+            broker.port = free_port();
+            let (port, dir) = (broker.port, broker.dir.path().display());
+            let text = format!(
+                "gateway.id = 'broker'\n[storage]\npath = '{dir}/state'\ncommit_interval = '20ms'\n\
+                 [listener]\ntcp = '127.0.0.1:{port}'\nack_within = '5ms'\n{config}"
+            );
+            fs::write(broker.dir.path().join("broker.toml"), text).expect("the configuration is written");
+            if broker.spawn() {
+                return broker;
+            }
+        }
+        panic!("the broker does not start:\n{}", broker.log());
+    }
+
     /// Starts mosquitto with these lines added to its configuration.
     ///
     /// The lines come after a plain loopback listener that allows anonymous
@@ -50,14 +93,14 @@ impl Broker {
     /// listener belong to that one until a line opens another. `{dir}` in a
     /// line becomes the broker's own temporary directory. It logs everything, unless a
     /// line speaks of `log_type`.
-    pub(crate) fn start(config_lines: &[&str]) -> Broker {
+    pub(crate) fn mosquitto(config_lines: &[&str]) -> Broker {
         Broker::start_in(tempfile::tempdir().expect("a temporary directory"), config_lines)
     }
 
-    /// As [`Broker::start`], in a directory that already holds files the
+    /// As [`Broker::mosquitto`], in a directory that already holds files the
     /// configuration names, such as certificates.
     pub(crate) fn start_in(dir: TempDir, config_lines: &[&str]) -> Broker {
-        let mut broker = Broker { port: 0, dir, child: None };
+        let mut broker = Broker { kind: Kind::Mosquitto, port: 0, dir, child: None };
         for _ in 0..PORT_TRIES {
             broker.port = free_port();
             broker.write_config(config_lines);
@@ -108,6 +151,44 @@ impl Broker {
         fs::read_to_string(self.dir.path().join("mosquitto.log")).unwrap_or_default()
     }
 
+    /// Subscriptions that it has granted so far.
+    pub(crate) fn subscriptions(&self) -> usize {
+        self.count("Sending SUBACK to ", "subscribed client=")
+    }
+
+    /// Those of one client.
+    pub(crate) fn subscriptions_of(&self, client: &str) -> usize {
+        self.count(&format!("Sending SUBACK to {client}"), &format!("subscribed client=\"{client}"))
+    }
+
+    /// Messages that clients have acknowledged.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.count("Received PUBACK from ", "acknowledged client=")
+    }
+
+    /// Those of one client.
+    pub(crate) fn acknowledged_by(&self, client: &str) -> usize {
+        self.count(&format!("Received PUBACK from {client}"), &format!("acknowledged client=\"{client}"))
+    }
+
+    /// How often a client has said goodbye.
+    pub(crate) fn goodbyes_of(&self, client: &str) -> usize {
+        self.count(&format!("Received DISCONNECT from {client}"), &format!("said goodbye client=\"{client}"))
+    }
+
+    /// How often a client has connected with MQTT 5.
+    pub(crate) fn connects_of_five(&self, client: &str) -> usize {
+        self.count(&format!("as {client} (p5,"), &format!("let in client=\"{client}\" mqtt=5"))
+    }
+
+    fn count(&self, of_mosquitto: &str, own: &str) -> usize {
+        let text = match self.kind {
+            Kind::Mosquitto => of_mosquitto,
+            Kind::Listener { .. } => own,
+        };
+        self.log().matches(text).count()
+    }
+
     fn write_config(&self, lines: &[&str]) {
         let dir = self.dir.path().display().to_string();
         let mut config = format!("listener {} 127.0.0.1\n", self.port);
@@ -131,18 +212,13 @@ impl Broker {
             .append(true)
             .open(self.dir.path().join("mosquitto.log"))
             .expect("the log file opens");
-        let config = fs::read_to_string(self.dir.path().join("mosquitto.conf")).expect("the configuration is read");
-        // It would override what the configuration says.
-        let verbose = (!config.contains("\nlog_type ")).then_some("-v");
-        let mut child = Command::new(program())
-            .args(verbose)
-            .arg("-c")
-            .arg(self.dir.path().join("mosquitto.conf"))
+        let mut child = self
+            .command()
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("the log handle is copied"))
             .stderr(log)
             .spawn()
-            .expect("mosquitto is installed");
+            .expect("the broker starts: mosquitto is installed (sudo apt-get install mosquitto)");
         let deadline = Instant::now() + START_MAX;
         while Instant::now() < deadline {
             if child.try_wait().expect("the child can be asked").is_some() {
@@ -159,6 +235,24 @@ impl Broker {
         self.child = Some(child);
         self.kill();
         false
+    }
+
+    fn command(&self) -> Command {
+        if let Kind::Listener { persists } = self.kind {
+            if !persists {
+                let _ = fs::remove_dir_all(self.dir.path().join("state"));
+            }
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+            command.arg("broker").args(["--log", "info,tidegate::agent::mqtt::listener=trace"]);
+            command.arg("--config").arg(self.dir.path().join("broker.toml"));
+            return command;
+        }
+        let path = self.dir.path().join("mosquitto.conf");
+        let config = fs::read_to_string(&path).expect("the configuration is read");
+        let mut command = Command::new(program());
+        // It would override what the configuration says.
+        command.args((!config.contains("\nlog_type ")).then_some("-v")).arg("-c").arg(path);
+        command
     }
 
     fn signal(&self, signal: Signal) {
@@ -178,6 +272,30 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// What these lines of mosquitto's configuration are in ours, and whether it persists. `None`:
+/// only mosquitto has that.
+fn own_config(lines: &[&str]) -> Option<(String, bool)> {
+    let mut config = String::new();
+    let mut persists = false;
+    for line in lines {
+        let (name, value) = line.split_once(' ')?;
+        match name {
+            "persistence" => persists = value == "true",
+            // Only how it is told, or what ours does anyhow.
+            "persistence_location" | "log_type" | "upgrade_outgoing_qos" | "autosave_interval" => {}
+            "max_queued_messages" | "max_inflight_messages" => {
+                let key = if name == "max_queued_messages" { "queue_messages" } else { "max_in_flight" };
+                let most = if name == "max_queued_messages" { 1_000_000 } else { 65_535 };
+                let number = value.parse().ok().filter(|number| *number > 0).unwrap_or(most);
+                config.push_str(&format!("{key} = {number}\n"));
+            }
+            "max_packet_size" => config.push_str(&format!("max_packet = '{value}B'\n")),
+            _ => return None,
+        }
+    }
+    Some((config + "queue_size = '64MiB'\n", persists))
 }
 
 /// Debian keeps it in `/usr/sbin`, which a user's PATH may lack.

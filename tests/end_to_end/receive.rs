@@ -42,7 +42,7 @@ fn finish(child: Child) -> (ExitStatus, String) {
 }
 
 fn wait_for_subscription(broker: &Broker) {
-    wait_until("the receiver subscribes", || broker.log().contains("Sending SUBACK to tidegate-receive"));
+    wait_until("the receiver subscribes", || broker.subscriptions_of("tidegate-receive") > 0);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn the_receiver_writes_the_end_state_after_a_signal_and_over_a_restart_of_its_br
     broker.restart();
     publisher.publish("tidegate/gw-1/data/live", &envelope(&[pane("a", 0, 2), pane("c", 0, 3)]), WAIT_MAX).unwrap();
     publisher.flush(WAIT_MAX).unwrap();
-    wait_until("the receiver has it", || broker.log().matches("Received PUBACK from tidegate-receive").count() >= 2);
+    wait_until("the receiver has it", || broker.acknowledged_by("tidegate-receive") >= 2);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
 
     let (status, said) = finish(child);

@@ -109,7 +109,7 @@ impl Scene {
     /// Until the devices' broker has granted so many subscriptions: the agent
     /// is its only subscriber.
     pub(crate) fn wait_for_subscriptions(&self, count: usize) {
-        wait_until("the agent subscribes", || self.devices.log().matches("Sending SUBACK to").count() >= count);
+        wait_until("the agent subscribes", || self.devices.subscriptions() >= count);
     }
 
     /// Every delivery is at the devices' broker when this returns.

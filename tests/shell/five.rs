@@ -289,7 +289,7 @@ fn a_receiver_sees_what_a_batch_is_without_opening_it() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("mosquitto_sub is installed");
-    crate::task::wait_until("the subscription is there", || broker.log().contains("t/gw/data/#"));
+    crate::task::wait_until("the subscription is there", || broker.subscriptions() > 0);
     let task = Task::uplink(five(broker.port));
     let outbound = task.uplink_up();
     let mut live = Batch::new(BatchId(1), "t/gw/data/live", "{}");

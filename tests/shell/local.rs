@@ -70,5 +70,5 @@ fn at_a_stop_what_is_in_the_queue_goes_out_before_the_disconnect() {
     drop(records);
     assert_eq!(display.receive().payload, b"7");
     task.join();
-    crate::task::wait_until("it has said goodbye", || broker.log().contains("Received DISCONNECT from gw-local"));
+    crate::task::wait_until("it has said goodbye", || broker.goodbyes_of("gw-local") > 0);
 }

@@ -18,7 +18,7 @@ pub(crate) fn measure() {
 }
 
 fn drain(name: &str, devices: &[&str]) {
-    let (devices, cloud) = (Broker::start(devices), Broker::start(&[QUIET]));
+    let (devices, cloud) = (Broker::mosquitto(devices), Broker::mosquitto(&[QUIET]));
     let dir = tempfile::tempdir().unwrap();
     let mut agent = Agent::start(dir.path(), devices.port, cloud.port, "disorder = \"5s\"");
     agent.stop();

@@ -15,8 +15,8 @@ const RECORDS: u64 = 1_000_000;
 const STEADY: Duration = Duration::from_secs(3);
 
 pub(crate) fn measure() {
-    let devices = Broker::start(DEVICES);
-    let mut cloud = Broker::start(&[QUIET]);
+    let devices = Broker::mosquitto(DEVICES);
+    let mut cloud = Broker::mosquitto(&[QUIET]);
     cloud.stop();
     let dir = tempfile::tempdir().unwrap();
     let stream = "disorder = \"20s\"\nrecords = \"arrival\"";

@@ -54,7 +54,7 @@ pub(crate) fn measure() {
 }
 
 fn agent(rate: &str, messages: u64, per_second: u64) {
-    let (devices, cloud) = (Broker::start(DEVICES), Broker::start(&[QUIET]));
+    let (devices, cloud) = (Broker::mosquitto(DEVICES), Broker::mosquitto(&[QUIET]));
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(dir.path(), devices.port, cloud.port, "disorder = \"5s\"");
     let before = process_cpu_time(agent.pid());
@@ -77,7 +77,7 @@ fn mosquitto_sub(port: u16, messages: u64, _ready: &Path) -> Command {
 }
 
 fn peer(name: &str, rate: &str, messages: u64, per_second: u64, command: &dyn Fn(u16, u64, &Path) -> Command) {
-    let devices = Broker::start(&["max_inflight_messages 1000", "max_queued_messages 1000000", "log_type subscribe"]);
+    let devices = Broker::mosquitto(&["max_inflight_messages 1000", "max_queued_messages 1000000", "log_type subscribe"]);
     let dir = tempfile::tempdir().unwrap();
     let mut command = command(devices.port, messages, &dir.path().join("ready"));
     let before = children_cpu_time();

@@ -13,7 +13,7 @@ const WARM_UP: u64 = 20_000;
 const MESSAGES: u64 = 300_000;
 
 pub(crate) fn measure() {
-    let (devices, cloud) = (Broker::start(DEVICES), Broker::start(&[QUIET]));
+    let (devices, cloud) = (Broker::mosquitto(DEVICES), Broker::mosquitto(&[QUIET]));
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(dir.path(), devices.port, cloud.port, "disorder = \"5s\"");
     let mut publisher = publisher(&devices);

@@ -16,7 +16,7 @@ pub(crate) fn measure() {
 }
 
 fn flow(per_second: u32) {
-    let (devices, cloud) = (Broker::start(DEVICES), Broker::start(&[QUIET]));
+    let (devices, cloud) = (Broker::mosquitto(DEVICES), Broker::mosquitto(&[QUIET]));
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(dir.path(), devices.port, cloud.port, "disorder = \"5s\"");
     let mut publisher = publisher(&devices);

@@ -1,3 +1,101 @@
 //! The listener: an MQTT server whose PUBACK means "on disk".
+//!
+//! ```text
+//! TCP, TLS, WebSocket, Unix ─▶ sockets ─▶ server: who is it? ─▶ connection ─▶ inbox ─▶ engine
+//!                                           │ access              │ proto       ◀─ outbox ◀─┘
+//! ```
+//!
+//! Sessions, subscriptions and retained messages are the engine's
+//! ([`crate::engine::broker`]): what a client is promised is in the same commit as what its
+//! messages did to the windows. Here are bytes, sockets, and who may do what.
 
+pub mod access;
+mod certificate;
+mod connection;
+pub mod facts;
+pub mod outbox;
 pub mod packet;
+pub mod proto;
+mod server;
+mod server_tls;
+mod sockets;
+mod websocket;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tracing::error;
+
+use crate::agent::clock::SystemClock;
+use crate::agent::inbox::InboxSender;
+use crate::config::boot::ListenerSpec;
+use crate::engine::broker::limits::BrokerLimits;
+
+use access::Access;
+use facts::ListenerFacts;
+use outbox::Held;
+use proto::ProtoLimits;
+use server::Server;
+
+/// Topic aliases that a client may use.
+const TOPIC_ALIASES: u16 = 32;
+
+/// Serves clients until the stop, and until they have been told.
+pub async fn run(
+    spec: ListenerSpec,
+    broker: BrokerLimits,
+    facts: Arc<ListenerFacts>,
+    inbox: InboxSender,
+    clock: SystemClock,
+    mut stop: watch::Receiver<bool>,
+) {
+    raise_open_files();
+    let access = match Access::new(&spec.access) {
+        Ok(access) => access,
+        Err(error) => {
+            // Nobody is let in by a list that cannot be read. The rest of the agent works on.
+            error!(%error, "no client can connect");
+            facts.set_notice("access", &error.to_string());
+            return drop(stop.wait_for(|stop| *stop).await);
+        }
+    };
+    let seconds = u32::try_from(broker.session_expiry_max.as_millis() / 1_000).unwrap_or(u32::MAX);
+    let proto_limits = ProtoLimits {
+        packet_bytes: spec.limits.packet_bytes,
+        connect_bytes: spec.limits.connect_bytes,
+        in_flight: broker.in_flight,
+        keep_alive_max: spec.limits.keep_alive_max,
+        topic_alias_max: TOPIC_ALIASES,
+        connect_within: spec.limits.connect_within,
+        session_expiry_max_secs: seconds,
+    };
+    let server = Arc::new(Server {
+        access,
+        proto_limits,
+        inbox,
+        clock,
+        facts,
+        held: Held::new(spec.limits.memory_bytes),
+        half_read: AtomicUsize::new(0),
+        hashing: Semaphore::new(1),
+        next: AtomicU32::new(1),
+        limits: spec.limits,
+    });
+    let mut sockets = JoinSet::new();
+    for socket in spec.sockets {
+        sockets.spawn(sockets::listen(socket, Arc::clone(&server), stop.clone()));
+    }
+    while sockets.join_next().await.is_some() {}
+}
+
+/// Each client takes a file descriptor. What the system allows a process is more than what it
+/// gives it at the start.
+fn raise_open_files() {
+    let limits = getrlimit(Resource::Nofile);
+    if limits.current < limits.maximum {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+    }
+}

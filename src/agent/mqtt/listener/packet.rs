@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::engine::broker::packet::{Connect, Filter, Properties, Qos};
+use crate::engine::broker::packet::{ClientEvent, Connect, Filter, Properties, Publish, Qos};
 
 /// A CONNECT, before anybody has decided whether the client is let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,49 @@ pub struct ClientPublish {
     pub expiry_secs: Option<u32>,
     /// `None`: none.
     pub properties: Option<Box<Properties>>,
+}
+
+impl FromClient {
+    /// Bytes of what it holds.
+    pub fn bytes(&self) -> usize {
+        match self {
+            FromClient::Publish(publish) => publish.topic.len() + publish.payload.len(),
+            FromClient::Subscribe { filters, .. } => filters.iter().map(|filter| filter.filter.len() + 64).sum(),
+            FromClient::Unsubscribe { filters, .. } => filters.iter().map(|filter| filter.len() + 32).sum(),
+            FromClient::PubAck { .. }
+            | FromClient::PubRec { .. }
+            | FromClient::PubRel { .. }
+            | FromClient::PubComp { .. }
+            | FromClient::Disconnect { .. } => 0,
+        }
+    }
+
+    /// As the broker takes it.
+    pub fn event(&self) -> ClientEvent<'_> {
+        match self {
+            FromClient::Publish(publish) => ClientEvent::Publish(Publish {
+                topic: &publish.topic,
+                payload: &publish.payload,
+                qos: publish.qos,
+                retain: publish.retain,
+                dup: publish.dup,
+                packet: publish.packet,
+                expiry_secs: publish.expiry_secs,
+                properties: publish.properties.as_deref(),
+            }),
+            FromClient::Subscribe { packet, id, filters } => {
+                ClientEvent::Subscribe { packet: *packet, id: *id, filters }
+            }
+            FromClient::Unsubscribe { packet, filters } => ClientEvent::Unsubscribe { packet: *packet, filters },
+            FromClient::PubAck { packet, refused } => ClientEvent::PubAck { packet: *packet, refused: *refused },
+            FromClient::PubRec { packet, refused } => ClientEvent::PubRec { packet: *packet, refused: *refused },
+            FromClient::PubRel { packet } => ClientEvent::PubRel { packet: *packet },
+            FromClient::PubComp { packet } => ClientEvent::PubComp { packet: *packet },
+            FromClient::Disconnect { with_will, session_expiry_secs } => {
+                ClientEvent::Disconnect { with_will: *with_will, session_expiry_secs: *session_expiry_secs }
+            }
+        }
+    }
 }
 
 /// What a client sends after its CONNECT and what the broker has to know. PINGREQ is answered

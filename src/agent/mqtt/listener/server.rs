@@ -1,0 +1,261 @@
+//! What all connections of the listener share, and how a client is let in.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::error::Elapsed;
+use tracing::{debug, info, warn};
+
+use crate::agent::clock::{SystemClock, entropy};
+use crate::agent::inbox::{InboxSender, Input};
+use crate::config::boot::ConnectionLimits;
+use crate::engine::broker::packet::{Farewell, ToClient};
+use crate::engine::step::DeliveryTag;
+
+use super::access::{Access, Attempt, Denied, Identity};
+use super::connection::{Connection, End, read_into};
+use super::facts::ListenerFacts;
+use super::outbox::{Held, Outgoing, ToSocket, outbox};
+use super::packet::Hello;
+use super::proto::{Accepted, Goodbye, ProtoLimits, Read, Refusal};
+
+/// Shared by all connections.
+pub(super) struct Server {
+    pub(super) access: Access,
+    pub(super) limits: ConnectionLimits,
+    pub(super) proto_limits: ProtoLimits,
+    pub(super) inbox: InboxSender,
+    pub(super) clock: SystemClock,
+    pub(super) facts: Arc<ListenerFacts>,
+    /// Bytes of deliveries that wait for all clients.
+    pub(super) held: Arc<Held>,
+    /// Bytes of packets that have not arrived whole, of all clients.
+    pub(super) half_read: AtomicUsize,
+    /// One password is hashed at a time: it takes a core.
+    pub(super) hashing: Semaphore,
+    /// Connections so far.
+    pub(super) next: AtomicU32,
+}
+
+/// Who is on the other side of a socket.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    /// Of TCP.
+    pub(super) address: Option<IpAddr>,
+    /// It is on this machine.
+    pub(super) is_loopback: bool,
+    /// The common name of its certificate, which was checked.
+    pub(super) certificate_name: Option<String>,
+}
+
+/// Tells the engine thread that a connection is over, however that comes about.
+struct Gone {
+    connection: u32,
+    inbox: InboxSender,
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let connection = self.connection;
+        if let Err(input) = self.inbox.send_ready(Input::ClientDown { connection }) {
+            let inbox = self.inbox.clone();
+            // Closed: nobody is left who wants to know.
+            tokio::spawn(async move { drop(inbox.send(input).await) });
+        }
+    }
+}
+
+impl Server {
+    /// The number of a new connection. Numbers are used once: an acknowledgement of an older
+    /// connection can never reach a new one.
+    fn number(&self) -> u32 {
+        DeliveryTag::CLIENTS | (self.next.fetch_add(1, Ordering::Relaxed) & !DeliveryTag::CLIENTS)
+    }
+
+    /// Counts, and logs the first of each kind: a client that tries again and again fills no log.
+    pub(super) fn note_refused(&self, reason: &'static str, who: &Identity, what: &str) {
+        if self.facts.handle_refused(reason) {
+            warn!(reason, client = who.client_id(), user = who.username(), what, "refused; more of it is counted");
+        }
+    }
+
+    /// Serves a socket until its end.
+    pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        peer: Peer,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let mut connection = Connection::new(self.number(), self, peer, stream);
+        let end = self.admit_and_serve(&mut connection, &mut stop).await;
+        if let Some(reason) = end.name()
+            && self.facts.handle_refused(reason)
+        {
+            warn!(reason, %end, peer = ?connection.peer, "a client's connection was ended; more of it is counted");
+        }
+        connection.close().await;
+    }
+
+    async fn admit_and_serve<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        connection: &mut Connection<'_, S>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> End {
+        let hello = match self.hear(connection, stop).await {
+            Ok(hello) => hello,
+            Err(end) => return end,
+        };
+        let who = match self.authenticate(connection, &hello).await {
+            Ok(who) => who,
+            Err(denied) => {
+                debug!(client = hello.connect.client_id, user = hello.username, %denied, "a client is not let in");
+                connection.proto.refuse(refusal(&denied));
+                return End::Refused(denied.name());
+            }
+        };
+        if let Some(will) = &hello.connect.will
+            && !self.access.may_publish(&who, &will.message.topic)
+        {
+            connection.proto.refuse(Refusal::NotAuthorized);
+            return End::Refused("will_not_allowed");
+        }
+        let windows = usize::from(self.proto_limits.in_flight) * 2;
+        let (outbox, outgoing) = outbox(windows, &self.held);
+        let (connect, accepted) = self.session(*hello, &who);
+        let _gone = Gone { connection: connection.number, inbox: self.inbox.clone() };
+        let up = Input::ClientUp { connection: connection.number, connect: Box::new(connect), outbox };
+        if self.inbox.send(up).await.is_err() {
+            return End::Stopping;
+        }
+        match self.await_session(connection, &outgoing, &accepted).await {
+            Ok(()) => connection.serve(&who, &outgoing, stop).await,
+            Err(end) => end,
+        }
+    }
+
+    /// Until the CONNECT has arrived.
+    async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        connection: &mut Connection<'_, S>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<Box<Hello>, End> {
+        let listening = async {
+            loop {
+                let Connection { reader, proto, read, server, .. } = connection;
+                let fed = read_into(reader, proto, read, server).await;
+                if let Some(Read::Hello(_)) = read.first()
+                    && let Read::Hello(hello) = read.remove(0)
+                {
+                    return Ok(hello);
+                }
+                fed?;
+            }
+        };
+        let within = std::time::Duration::from_millis(self.limits.connect_within.as_millis());
+        tokio::select! {
+            heard = tokio::time::timeout(within, listening) => match heard {
+                Ok(heard) => heard,
+                Err(Elapsed { .. }) => Err(End::Refused("no_connect")),
+            },
+            _ = stop.wait_for(|stop| *stop) => Err(End::Stopping),
+        }
+    }
+
+    async fn authenticate<S>(&self, connection: &Connection<'_, S>, hello: &Hello) -> Result<Identity, Denied> {
+        let peer = &connection.peer;
+        let attempt = Attempt {
+            client_id: &hello.connect.client_id,
+            username: hello.username.as_deref(),
+            password: hello.password.as_deref(),
+            certificate_name: peer.certificate_name.as_deref(),
+            is_loopback: peer.is_loopback,
+            address: peer.address,
+        };
+        if hello.authentication_method.is_some() {
+            return Err(Denied::Method);
+        }
+        let now = self.clock.proc();
+        let answer = if self.access.needs_hashing(&attempt, now) {
+            let _turn = self.hashing.acquire().await;
+            let (access, hello, peer) = (self.access.clone(), hello.clone(), peer.clone());
+            let hash = move || {
+                let attempt = Attempt {
+                    client_id: &hello.connect.client_id,
+                    username: hello.username.as_deref(),
+                    password: hello.password.as_deref(),
+                    certificate_name: peer.certificate_name.as_deref(),
+                    is_loopback: peer.is_loopback,
+                    address: peer.address,
+                };
+                access.authenticate(&attempt, now)
+            };
+            tokio::task::spawn_blocking(hash).await.unwrap_or(Err(Denied::BadCredentials))
+        } else {
+            self.access.authenticate(&attempt, now)
+        };
+        self.facts.set_notice("password file", &self.access.notice().unwrap_or_default());
+        answer
+    }
+
+    /// What the broker is told of a client, and what the client is told of it.
+    fn session(&self, hello: Hello, who: &Identity) -> (crate::engine::broker::packet::Connect, Accepted) {
+        let mut connect = hello.connect;
+        let assigned = connect.client_id.is_empty().then(|| format!("auto-{:016x}", entropy()));
+        if let Some(assigned) = &assigned {
+            connect.client_id.clone_from(assigned);
+        }
+        if let Some(user) = who.username() {
+            // Each user has client ids of its own: nobody takes over the session of another one.
+            connect.client_id = format!("{user}\n{}", connect.client_id);
+        }
+        let asked = connect.session_expiry_secs;
+        connect.session_expiry_secs = asked.min(self.proto_limits.session_expiry_max_secs);
+        let granted = connect.session_expiry_secs;
+        (connect, Accepted { assigned_client_id: assigned, session_expiry_secs: (granted != asked).then_some(granted) })
+    }
+
+    /// Until the broker has the session, and where that is durable, until it is.
+    async fn await_session<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        connection: &mut Connection<'_, S>,
+        outgoing: &Outgoing,
+        accepted: &Accepted,
+    ) -> Result<(), End> {
+        match outgoing.recv().await {
+            Some(ToSocket::Tell(ToClient::ConnAck { session_present })) => {
+                connection.proto.accept(session_present, accepted, self.clock.proc());
+                debug!(connection = connection.number, session_present, "a client is let in");
+                Ok(())
+            }
+            Some(ToSocket::Tell(ToClient::NoRoom)) => {
+                connection.proto.refuse(Refusal::QuotaExceeded);
+                Err(End::Refused("no_room_for_a_session"))
+            }
+            // Another connection with this client id came while this one waited.
+            Some(ToSocket::Tell(ToClient::Disconnect(why))) => {
+                connection.proto.refuse(Refusal::ServerBusy);
+                Err(End::SentAway(why))
+            }
+            Some(ToSocket::Tell(_) | ToSocket::Ack(_)) => {
+                info!("a connection was told something before it was let in");
+                Err(End::SentAway(Farewell::ProtocolError))
+            }
+            None => {
+                connection.proto.goodbye(Goodbye::ShuttingDown);
+                Err(End::Stopping)
+            }
+        }
+    }
+}
+
+fn refusal(denied: &Denied) -> Refusal {
+    match denied {
+        Denied::BadCredentials => Refusal::BadCredentials,
+        Denied::NotAuthorized => Refusal::NotAuthorized,
+        Denied::TooManyAttempts => Refusal::TooManyAttempts,
+        Denied::Method => Refusal::BadAuthenticationMethod,
+    }
+}

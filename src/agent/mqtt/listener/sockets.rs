@@ -1,0 +1,247 @@
+//! The sockets of the listener: bound again and again until that works, and each connection a
+//! task of its own. A task that panics ends its connection and nothing else.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::{error, info};
+
+use crate::agent::clock::sleep;
+use crate::config::boot::{SocketAddress, SocketSpec};
+use crate::model::time::Span;
+
+use super::certificate::common_name;
+use super::server::{Peer, Server};
+use super::server_tls::ServerTls;
+use super::websocket;
+
+/// Between two tries to listen on an address that is taken.
+const BIND_AGAIN: Span = Span::from_secs(5);
+/// After an accept that failed, mostly for want of file descriptors.
+const ACCEPT_AGAIN: Span = Span::from_millis(100);
+
+/// Connections by address.
+type Addresses = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
+
+/// One more connection of an address, as long as it is there.
+struct Counted {
+    address: IpAddr,
+    addresses: Addresses,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = addresses.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Listens on one socket until the stop; then until its connections have ended.
+pub(super) async fn listen(spec: SocketSpec, server: Arc<Server>, mut stop: watch::Receiver<bool>) {
+    let mut listening = stop.clone();
+    let mut connections = JoinSet::new();
+    let accepting = async {
+        match &spec.address {
+            SocketAddress::Tcp(address) => accept_tcp(&spec, *address, &server, &listening, &mut connections).await,
+            SocketAddress::Unix(path) => accept_unix(&spec, path, &server, &listening, &mut connections).await,
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+    if let SocketAddress::Unix(path) = &spec.address {
+        let _ = std::fs::remove_file(path);
+    }
+    let _ = listening.wait_for(|stop| *stop).await;
+    while connections.join_next().await.is_some() {}
+}
+
+async fn accept_tcp(
+    spec: &SocketSpec,
+    address: std::net::SocketAddr,
+    server: &Arc<Server>,
+    stop: &watch::Receiver<bool>,
+    connections: &mut JoinSet<()>,
+) {
+    let shown = shown(spec, &address.to_string());
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(error) => not_listening(server, &shown, &error).await,
+        }
+    };
+    let actual = listener.local_addr().map_or_else(|_| address.to_string(), |actual| actual.to_string());
+    let shown = self::shown(spec, &actual);
+    server.facts.handle_socket(&shown, "");
+    info!(address = %shown, "clients can connect");
+    let tls = spec.tls.clone().map(|tls| Arc::new(ServerTls::new(tls)));
+    let addresses = Addresses::default();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                not_accepted(server, &error).await;
+                continue;
+            }
+        };
+        let address = from.ip().to_canonical();
+        let Some(counted) = admit(server, address, &addresses) else { continue };
+        let _ = stream.set_nodelay(true);
+        let peer = Peer { address: Some(address), is_loopback: address.is_loopback(), certificate_name: None };
+        let (server, stop, tls, websocket) = (Arc::clone(server), stop.clone(), tls.clone(), spec.websocket);
+        connections.spawn(async move {
+            let _counted = counted;
+            let _connected = server.facts.handle_connection();
+            let within = Duration::from_millis(server.limits.connect_within.as_millis());
+            match tls {
+                None => serve(&server, stream, peer, websocket, stop).await,
+                Some(tls) => match tokio::time::timeout(within, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => {
+                        let certificates = stream.get_ref().1.peer_certificates();
+                        let name = certificates.and_then(|chain| common_name(chain.first()?));
+                        serve(&server, stream, Peer { certificate_name: name, ..peer }, websocket, stop).await;
+                    }
+                    Ok(Err(error)) => {
+                        if server.facts.handle_refused("tls") {
+                            info!(%error, peer = ?peer.address, "a client does not get through TLS");
+                        }
+                    }
+                    Err(_elapsed) => drop(server.facts.handle_refused("tls")),
+                },
+            }
+        });
+    }
+}
+
+async fn accept_unix(
+    spec: &SocketSpec,
+    path: &Path,
+    server: &Arc<Server>,
+    stop: &watch::Receiver<bool>,
+    connections: &mut JoinSet<()>,
+) {
+    let shown = path.display().to_string();
+    let listener = loop {
+        match bind_unix(path) {
+            Ok(listener) => break listener,
+            Err(error) => not_listening(server, &shown, &error).await,
+        }
+    };
+    server.facts.handle_socket(&shown, "");
+    info!(address = %shown, "clients can connect");
+    loop {
+        while connections.try_join_next().is_some() {}
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                not_accepted(server, &error).await;
+                continue;
+            }
+        };
+        if server.facts.connected() >= server.limits.connections {
+            server.facts.handle_refused("too_many_connections");
+            continue;
+        }
+        let peer = Peer { address: None, is_loopback: true, certificate_name: None };
+        let (server, stop, websocket) = (Arc::clone(server), stop.clone(), spec.websocket);
+        connections.spawn(async move {
+            let _connected = server.facts.handle_connection();
+            serve(&server, stream, peer, websocket, stop).await;
+        });
+    }
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    server: &Server,
+    stream: S,
+    peer: Peer,
+    websocket: bool,
+    stop: watch::Receiver<bool>,
+) {
+    if !websocket {
+        return server.serve(stream, peer, stop).await;
+    }
+    let within = Duration::from_millis(server.limits.connect_within.as_millis());
+    match tokio::time::timeout(within, websocket::accept(stream, server.limits.packet_bytes)).await {
+        Ok(Ok(stream)) => server.serve(stream, peer, stop).await,
+        Ok(Err(_)) | Err(_) => drop(server.facts.handle_refused("websocket")),
+    }
+}
+
+/// A connection more, where there is room for it.
+fn admit(server: &Server, address: IpAddr, addresses: &Addresses) -> Option<Counted> {
+    if server.facts.connected() >= server.limits.connections {
+        server.facts.handle_refused("too_many_connections");
+        return None;
+    }
+    let address = household(address);
+    let mut known = addresses.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = known.entry(address).or_default();
+    if *count >= server.limits.connections_per_address && !address.is_loopback() {
+        server.facts.handle_refused("too_many_connections_of_an_address");
+        return None;
+    }
+    *count += 1;
+    Some(Counted { address, addresses: Arc::clone(addresses) })
+}
+
+/// Of IPv6, everybody has 2^64 addresses.
+fn household(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        IpAddr::V4(_) | IpAddr::V6(_) => address,
+    }
+}
+
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    // Left behind by a process that was killed; one that listens would answer.
+    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+fn shown(spec: &SocketSpec, address: &str) -> String {
+    let scheme = match (spec.websocket, spec.tls.is_some()) {
+        (false, false) => "mqtt",
+        (false, true) => "mqtts",
+        (true, false) => "ws",
+        (true, true) => "wss",
+    };
+    format!("{scheme}://{address}")
+}
+
+async fn not_listening(server: &Server, shown: &str, error: &io::Error) {
+    let hint = if error.kind() == io::ErrorKind::AddrInUse { " (another broker, or another agent?)" } else { "" };
+    let trouble = format!("cannot listen: {error}{hint}");
+    error!(address = shown, "{trouble}; trying again");
+    server.facts.handle_socket(shown, &trouble);
+    sleep(BIND_AGAIN).await;
+}
+
+async fn not_accepted(server: &Server, error: &io::Error) {
+    if server.facts.handle_refused("accept_failed") {
+        error!(%error, "a connection cannot be accepted: more file descriptors are needed (LimitNOFILE)?");
+    }
+    sleep(ACCEPT_AGAIN).await;
+}
