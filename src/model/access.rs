@@ -398,7 +398,9 @@ mod tests {
         let first = &filters(&["{client_id}/#"])[0];
         for client_id in ["+", "#", "a/b", "a+", "", "$SYS"] {
             let names = Names { client_id, username: None };
-            for topic in ["devices/a/x", "devices/+/x", "devices//x", "devices/a/b/x", &format!("devices/{client_id}/x")] {
+            for topic in
+                ["devices/a/x", "devices/+/x", "devices//x", "devices/a/b/x", &format!("devices/{client_id}/x")]
+            {
                 assert!(!own.matches(names, topic), "{client_id} {topic}");
             }
             for wanted in ["#", "$SYS/#", "+/x", "devices/#", "devices/+/#", "devices/a/b/#"] {

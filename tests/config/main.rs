@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod joins;
+mod listener;
 mod wrong;
 
 use std::path::PathBuf;
