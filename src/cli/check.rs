@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::config::boot::Config;
+use crate::config::check::listener::shown;
 use crate::config::check::{Checked, Refused, check};
 use crate::config::preset;
 use crate::config::problem::Problem;
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
 
-    /// Print the streams in full, with the keys of their presets written out
+    /// Print the listener and the streams in full: with all defaults, and the keys of presets
     #[arg(long)]
     show: bool,
 }
@@ -50,6 +51,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let code = ExitCode::from(u8::from(result.is_err()));
     // A closed pipe is no reason to change the verdict.
     let _ = print(&result, &file, &mut io::stdout().lock(), &mut io::stderr().lock());
+    if let Some(listener) = args.show.then(|| shown::listener(&text, &file)).flatten() {
+        let _ = write!(io::stdout().lock(), "\n{listener}");
+    }
     if let Some(streams) = args.show.then(|| preset::shown(&text, &file)).flatten() {
         let _ = write!(io::stdout().lock(), "\n{streams}");
     }

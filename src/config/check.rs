@@ -18,6 +18,7 @@ mod fields;
 mod format;
 mod join;
 pub mod keys;
+pub mod listener;
 mod local;
 mod mapping;
 mod outbox;
@@ -45,6 +46,7 @@ use super::problem::{Problem, Report, Spot, Wrong};
 use super::raw::{Document, Format};
 
 use broker::Brokers;
+use listener::Listener;
 use table::{Item, Table};
 
 /// Longest path of a Unix socket that Linux takes.
@@ -94,6 +96,8 @@ enum Purpose {
 struct Parts {
     pipeline: Option<PipelineSpec>,
     brokers: Brokers,
+    /// `None` in it: there is none.
+    listener: Option<Option<Listener>>,
     storage: Option<StorageSpec>,
     control: Option<PathBuf>,
     local: Option<LocalSpec>,
@@ -110,9 +114,9 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
     let build = |parts: Parts| {
         Some(Config {
             pipeline: parts.pipeline?,
-            devices: Some(parts.brokers.devices?),
+            devices: parts.brokers.devices,
             uplink: Some(parts.brokers.uplink?),
-            listener: None,
+            listener: parts.listener?.map(|listener| listener.spec),
             storage: parts.storage?,
             control: parts.control,
             local: parts.local,
@@ -164,7 +168,14 @@ fn walk(text: &str, file: &str, purpose: Purpose) -> Result<(Document, Parts, Re
     preset::expand(&mut whole, &mut report);
     let parts = match Table::open(whole.root(), "", &keys::ROOT, &mut report) {
         Some(root) => parts(&root, purpose, &mut report),
-        None => Parts { pipeline: None, brokers: Brokers::default(), storage: None, control: None, local: None },
+        None => Parts {
+            pipeline: None,
+            brokers: Brokers::default(),
+            listener: None,
+            storage: None,
+            control: None,
+            local: None,
+        },
     };
     Ok((document, parts, report))
 }
@@ -176,7 +187,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let encodings = Encoding::ALL.map(|encoding| (encoding.as_str(), encoding));
     let encoding = gateway.as_ref().and_then(|gateway| gateway.choice("encoding", &encodings, report));
     let needed = purpose == Purpose::Run;
-    let devices = section(root, "devices", &keys::BROKER, needed, report);
+    let devices = section(root, "devices", &keys::BROKER, false, report);
     let uplink = section(root, "uplink", &keys::UPLINK, needed, report);
     let brokers = broker::check(devices.as_ref(), uplink.as_ref(), id.as_ref(), report);
 
@@ -195,6 +206,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
 
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
+    let listener = listener::check(root, needed, commit, control.as_deref(), report);
     let local_table = section(root, "local", &keys::LOCAL, false, report);
     let local = local_table.as_ref().and_then(|table| local::check(table, report));
     let streams = stream::check_all(root, report);
@@ -212,7 +224,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
             joins: joins?,
             commit: commit?,
             local: local_table.is_some(),
-            broker: None,
+            broker: listener.as_ref()?.as_ref().map(|listener| listener.limits),
         })
     };
     let pipeline = pipeline();
@@ -220,7 +232,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
         local::check_loops(pipeline, &table.spot(), report);
     }
     let storage = path.zip(reserve).map(|(path, reserve_bytes)| StorageSpec { path, reserve_bytes });
-    Parts { pipeline, brokers, storage, control, local }
+    Parts { pipeline, brokers, listener, storage, control, local }
 }
 
 fn section<'t>(

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod joins;
+mod listener;
 mod wrong;
 
 use std::path::PathBuf;
@@ -167,8 +168,9 @@ fn a_minimal_file_has_the_documented_defaults() {
         password_file: None,
         keep_alive: Span::from_secs(60),
     };
-    assert_eq!(config.devices, broker("127.0.0.1", "tidegate-gw-1"));
-    assert_eq!(config.uplink, broker("cloud.example", "tidegate-gw-1-uplink"));
+    assert_eq!(config.devices, Some(broker("127.0.0.1", "tidegate-gw-1")));
+    assert_eq!(config.uplink, Some(broker("cloud.example", "tidegate-gw-1-uplink")));
+    assert_eq!((config.listener, &pipeline.broker), (None, &None));
     assert_eq!(config.storage.reserve_bytes, 32 << 20);
     assert_eq!((config.storage.path, config.control), (PathBuf::from("/var/lib/tidegate"), None));
     let [stream] = pipeline.streams.as_slice() else { panic!("one stream") };
@@ -198,20 +200,21 @@ fn a_minimal_file_has_the_documented_defaults() {
 fn a_full_file_says_what_it_says() {
     let Checked { config, warnings, .. } = accepted(FULL);
     assert_eq!(warnings, []);
-    assert_eq!((config.devices.host.as_str(), config.devices.port), ("10.0.0.5", 1884));
-    assert_eq!(config.devices.password_file, Some("/etc/tidegate/password".into()));
-    assert_eq!(config.uplink.port, 8883);
+    assert!(!format!("{config:?}").contains("gw 7"), "credentials are not for logs");
+    let (devices, uplink) = (config.devices.unwrap(), config.uplink.unwrap());
+    assert_eq!((devices.host.as_str(), devices.port), ("10.0.0.5", 1884));
+    assert_eq!(devices.password_file, Some("/etc/tidegate/password".into()));
+    assert_eq!(uplink.port, 8883);
     let client =
         Some(ClientCert { cert_file: "/etc/tidegate/cert.pem".into(), key_file: "/etc/tidegate/key.pem".into() });
     let trust = Trust::File("/etc/tidegate/ca.pem".into());
     let alpn = vec!["x-amzn-mqtt-ca".to_owned()];
-    assert_eq!(config.uplink.tls, Some(TlsSpec { trust, client, server_name: Some("mqtt.example".into()), alpn }));
-    assert_eq!(config.uplink.protocol, Protocol::V5);
+    assert_eq!(uplink.tls, Some(TlsSpec { trust, client, server_name: Some("mqtt.example".into()), alpn }));
+    assert_eq!(uplink.protocol, Protocol::V5);
     let user = Secret("gw 7".into());
     let login = Some((user, Credential::File("/etc/tidegate/proxy-password".into())));
-    assert_eq!(config.uplink.proxy, Some(ProxySpec { host: "proxy.site".into(), port: 3128, login }));
-    assert_eq!(config.uplink.username, Some(Credential::File("/run/tidegate/user".into())));
-    assert!(!format!("{config:?}").contains("gw 7"), "credentials are not for logs");
+    assert_eq!(uplink.proxy, Some(ProxySpec { host: "proxy.site".into(), port: 3128, login }));
+    assert_eq!(uplink.username, Some(Credential::File("/run/tidegate/user".into())));
     assert_eq!(config.control, Some("/run/tidegate/control.sock".into()));
     assert_eq!(config.local, Some(LocalSpec { retain: true, acknowledged: true }));
     assert!(config.pipeline.local);
@@ -332,7 +335,7 @@ fn a_problem_reads_well() {
 #[test]
 fn an_empty_file_names_every_section_it_lacks() {
     let paths: Vec<String> = refused("").problems.into_iter().map(|problem| problem.path).collect();
-    assert_eq!(paths, ["gateway", "devices", "uplink", "storage"]);
+    assert_eq!(paths, ["gateway", "uplink", "storage"]);
 }
 
 #[test]

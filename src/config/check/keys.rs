@@ -47,8 +47,10 @@ pub use stream::{AVAILABILITY, CSV, DEDUP, FIELD, LABEL, RAW, STREAM, TIME};
 pub use window::WINDOW;
 
 pub use brokers::{BROKER, LOCAL, UPLINK, UPLINK_ONLY};
+pub use listener::{LISTENER, LISTENER_RULE};
 
 mod brokers;
+mod listener;
 mod stream;
 mod window;
 
@@ -57,12 +59,21 @@ pub static ROOT: Section = Section {
     title: "(top)",
     keys: &[
         key("gateway", Required, "who this gateway is"),
-        key("devices", Required, "the broker that the devices publish to (not needed for `replay`)"),
+        key(
+            "devices",
+            Optional,
+            "the broker that the devices publish to; without it they connect to the agent: see `listener`",
+        ),
+        key("listener", Derived("there is one when `devices` is absent"), "where devices connect to the agent itself"),
         key("uplink", Required, "the broker of the cloud (not needed for `replay`)"),
         key("storage", Required, "where state lives (not needed for `replay`)"),
         key("outbox", Optional, "what is kept while the cloud is away, and how it is sent"),
         key("control", Optional, "the control socket; without it there is none"),
-        key("local", Optional, "results on the devices' broker too; without it there are none"),
+        key(
+            "local",
+            Optional,
+            "results on the devices' broker and to the listener's clients too; without it there are none",
+        ),
         key("streams", Optional, "what is aggregated, and how"),
         key("joins", Optional, "what is joined across streams"),
     ],
@@ -167,11 +178,13 @@ pub static LATE_UPDATES: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 20] = [
+pub static SECTIONS: [&Section; 22] = [
     &ROOT,
     &GATEWAY,
     &BROKER,
     &UPLINK_ONLY,
+    &LISTENER,
+    &LISTENER_RULE,
     &STORAGE,
     &OUTBOX,
     &OUTBOX_LANE,
