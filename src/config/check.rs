@@ -90,6 +90,8 @@ impl Refused {
 enum Purpose {
     Run,
     Replay,
+    /// The listener alone.
+    Broker,
 }
 
 /// The parts that could be built, with whatever is wrong in the report.
@@ -134,6 +136,28 @@ pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
 pub fn check_for_replay(text: &str, file: &str) -> Result<Checked<PipelineSpec>, Refused> {
     let (document, parts, report) = walk(text, file, Purpose::Replay)?;
     finish(parts.pipeline, document.hash(), report)
+}
+
+/// Checks `text` as what the listener alone runs on: of everything else, only where state lies.
+///
+/// # Errors
+/// Every problem there is.
+pub fn check_for_broker(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
+    let (document, parts, report) = walk(text, file, Purpose::Broker)?;
+    let hash = document.hash();
+    let build = |parts: Parts| {
+        Some(Config {
+            pipeline: parts.pipeline?,
+            devices: None,
+            uplink: None,
+            listener: parts.listener?.map(|listener| listener.spec),
+            storage: parts.storage?,
+            control: parts.control,
+            local: None,
+            hash: hash.clone(),
+        })
+    };
+    finish(build(parts), hash.clone(), report)
 }
 
 fn finish<T>(config: Option<T>, hash: String, report: Report) -> Result<Checked<T>, Refused> {
@@ -186,9 +210,9 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let prefix = gateway.as_ref().and_then(|gateway| gateway.parsed("topic_prefix", "a string", report, topic_prefix));
     let encodings = Encoding::ALL.map(|encoding| (encoding.as_str(), encoding));
     let encoding = gateway.as_ref().and_then(|gateway| gateway.choice("encoding", &encodings, report));
-    let needed = purpose == Purpose::Run;
+    let needed = purpose != Purpose::Replay;
     let devices = section(root, "devices", &keys::BROKER, false, report);
-    let uplink = section(root, "uplink", &keys::UPLINK, needed, report);
+    let uplink = section(root, "uplink", &keys::UPLINK, purpose == Purpose::Run, report);
     let brokers = broker::check(devices.as_ref(), uplink.as_ref(), id.as_ref(), report);
 
     let storage = section(root, "storage", &keys::STORAGE, needed, report);
@@ -209,7 +233,10 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let listener = listener::check(root, needed, commit, control.as_deref(), report);
     let local_table = section(root, "local", &keys::LOCAL, false, report);
     let local = local_table.as_ref().and_then(|table| local::check(table, report));
-    let streams = stream::check_all(root, report);
+    let streams = match purpose {
+        Purpose::Run | Purpose::Replay => stream::check_all(root, report),
+        Purpose::Broker => Some(Vec::new()),
+    };
     let joins = join::check_all(root, streams.as_deref(), report);
     let pipeline = || {
         let (outbox, uplink) = outbox?;

@@ -287,8 +287,9 @@ fn own_config(lines: &[&str]) -> Option<(String, bool)> {
             "persistence_location" | "log_type" | "upgrade_outgoing_qos" | "autosave_interval" => {}
             "max_queued_messages" | "max_inflight_messages" => {
                 let key = if name == "max_queued_messages" { "queue_messages" } else { "max_in_flight" };
-                let most = if name == "max_queued_messages" { 1_000_000 } else { 65_535 };
-                let number = value.parse().ok().filter(|number| *number > 0).unwrap_or(most);
+                let most = if name == "max_queued_messages" { 100_000 } else { 1_000 };
+                // 0 is no bound for mosquitto. Ours has one.
+                let number = value.parse().ok().filter(|number| (1..=most).contains(number))?;
                 config.push_str(&format!("{key} = {number}\n"));
             }
             "max_packet_size" => config.push_str(&format!("max_packet = '{value}B'\n")),
