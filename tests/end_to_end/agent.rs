@@ -141,6 +141,8 @@ pub(crate) fn ledger(status: &Value, name: &str) -> u64 {
 pub(crate) struct Config<'a> {
     /// Ports of the brokers.
     pub(crate) devices: u16,
+    /// Instead of the devices' broker: where they connect to the agent itself.
+    pub(crate) listener: Option<u16>,
     pub(crate) cloud: u16,
     /// Further lines about each of them.
     pub(crate) broker: &'a str,
@@ -160,6 +162,7 @@ impl Default for Config<'_> {
     fn default() -> Self {
         Config {
             devices: 0,
+            listener: None,
             cloud: 0,
             broker: "",
             encoding: "json",
@@ -175,16 +178,17 @@ impl Default for Config<'_> {
 impl Config<'_> {
     fn text(&self, dir: &Path) -> String {
         let dir = dir.display();
-        let Config { devices, cloud, broker, encoding, uplink, storage, snapshot_interval, stream, more } = self;
+        let Config { devices, cloud, broker, encoding, uplink, storage, snapshot_interval, stream, more, .. } = self;
+        let input = match self.listener {
+            Some(port) => format!("[listener]\ntcp = \"127.0.0.1:{port}\"\nack_within = \"20ms\"\n"),
+            None => format!("[devices]\nbroker = \"mqtt://127.0.0.1:{devices}\"\n{broker}\n"),
+        };
         format!(
             r#"[gateway]
 id = "gw-1"
 encoding = "{encoding}"
 
-[devices]
-broker = "mqtt://127.0.0.1:{devices}"
-{broker}
-
+{input}
 [uplink]
 broker = "mqtt://127.0.0.1:{cloud}"
 {broker}

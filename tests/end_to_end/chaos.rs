@@ -70,7 +70,7 @@ fn happen(scene: &mut Scene, trouble: &mut Trouble, rng: &mut Rng) {
             scene.agent.kill();
             trouble.agent_dead = true;
         }
-        9 => scene.devices.restart(),
+        9 => scene.devices_mut().restart(),
         10 if !trouble.agent_dead => {
             let (status, took) = scene.agent.terminate();
             // It may have been so young that it did not catch signals yet: like a kill then.

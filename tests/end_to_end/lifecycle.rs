@@ -30,7 +30,7 @@ fn sigterm_ends_it_within_ten_seconds_with_nothing_lost_and_offline_in_its_statu
 #[test]
 fn sigterm_ends_it_within_ten_seconds_without_any_broker_too() {
     let mut scene = Scene::start();
-    scene.devices.stop();
+    scene.devices_mut().stop();
     scene.cloud_broker.pause();
     let (status, took) = scene.agent.terminate();
     assert!(status.success() && took < STOP_MAX, "{status} after {took:?}");
@@ -45,7 +45,7 @@ fn a_log_that_takes_nothing_does_not_end_it() {
     scene.cloud.wait_until("the last will", |cloud| state(cloud) == Some("offline"));
     scene.agent.start_without_log();
     scene.cloud.wait_until("an online status again", |cloud| state(cloud) == Some("online"));
-    scene.devices.stop();
+    scene.devices_mut().stop();
     let (status, took) = scene.agent.terminate();
     assert!(status.success() && took < STOP_MAX, "{status} after {took:?}");
 }

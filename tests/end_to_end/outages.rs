@@ -61,8 +61,8 @@ fn after_a_devices_broker_forgot_everything_the_agent_subscribes_again() {
     let (before, after) = deliveries.split_at(deliveries.len() / 2);
     scene.publish(before);
     scene.wait_for_received(before.len());
-    scene.devices.kill();
-    scene.devices.restart();
+    scene.devices_mut().kill();
+    scene.devices_mut().restart();
     scene.wait_for_subscriptions(2);
     scene.publish(after);
     scene.wait_for_panes(10 * 12);
@@ -123,7 +123,7 @@ fn results_on_the_gateway_go_on_while_the_cloud_is_gone() {
     let mut scene = Scene::with_config(Config { uplink: "[local]\nqos = 1", ..Config::default() });
     scene.cloud_broker.stop();
     let spec =
-        ClientSpec { host: "127.0.0.1".into(), port: scene.devices.port, client_id: "display".into(), clean: true };
+        ClientSpec { host: "127.0.0.1".into(), port: scene.devices().port, client_id: "display".into(), clean: true };
     let mut display = Subscriber::new(spec, &["tidegate/gw-1/local/#"]);
     let mut here = BTreeMap::new();
     let look = |display: &mut Subscriber, here: &mut BTreeMap<String, Value>| match display.next(WAIT_MAX / 600) {
@@ -138,7 +138,7 @@ fn results_on_the_gateway_go_on_while_the_cloud_is_gone() {
     };
     wait_until("the display has subscribed", || {
         look(&mut display, &mut here);
-        scene.devices.subscriptions_of("display") > 0
+        scene.devices().subscriptions_of("display") > 0
     });
     wait_until("the agent can publish here", || {
         scene.agent.status().is_some_and(|status| status["local"]["connected"] == true)

@@ -15,7 +15,7 @@ use tidegate::fleet::{Delivery, Fleet, FleetSpec};
 use tidegate::model::time::{EventTime, Span};
 
 use crate::agent::{Agent, Config};
-use crate::broker::Broker;
+use crate::broker::{Broker, free_port};
 use crate::cloud::{Cloud, WAIT_MAX};
 use crate::proxy::Proxy;
 
@@ -34,11 +34,12 @@ pub(crate) const PERSISTENT: &[&str] =
 
 /// Everything of one test.
 pub(crate) struct Scene {
-    pub(crate) devices: Broker,
+    /// `None`: devices connect to the agent itself.
+    broker: Option<Broker>,
     pub(crate) cloud_broker: Broker,
     pub(crate) agent: Agent,
     pub(crate) cloud: Cloud,
-    /// Between the agent and the devices' broker.
+    /// Between the agent and the devices' broker, or the devices.
     pub(crate) wire: Proxy,
     /// Between the agent and the cloud's broker.
     pub(crate) uplink_wire: Proxy,
@@ -49,7 +50,8 @@ pub(crate) struct Scene {
 
 /// What a scene is made of.
 pub(crate) struct Setting<'a> {
-    pub(crate) devices: Broker,
+    /// `None`: devices connect to the agent itself.
+    pub(crate) devices: Option<Broker>,
     pub(crate) cloud: Broker,
     /// But for the ports.
     pub(crate) config: Config<'a>,
@@ -61,7 +63,12 @@ impl Setting<'_> {
     /// Two brokers, and nothing else.
     pub(crate) fn plain() -> Setting<'static> {
         let (devices, cloud) = (Broker::start(DEVICES_CONFIG), Broker::start(PERSISTENT));
-        Setting { devices, cloud, config: Config::default(), dir: None }
+        Setting { devices: Some(devices), cloud, config: Config::default(), dir: None }
+    }
+
+    /// The cloud's broker alone.
+    pub(crate) fn direct() -> Setting<'static> {
+        Setting { devices: None, cloud: Broker::start(PERSISTENT), config: Config::default(), dir: None }
     }
 }
 
@@ -73,7 +80,7 @@ impl Scene {
 
     /// As [`Scene::start`], behind this broker of the devices.
     pub(crate) fn with_devices_broker(devices: Broker) -> Scene {
-        Scene::set(Setting { devices, ..Setting::plain() })
+        Scene::set(Setting { devices: Some(devices), ..Setting::plain() })
     }
 
     /// As [`Scene::start`], with this configuration.
@@ -86,14 +93,19 @@ impl Scene {
         let Setting { devices, cloud: cloud_broker, config, dir } = setting;
         let temporary = dir.is_none().then(|| tempfile::tempdir().unwrap());
         let dir = dir.or(temporary.as_ref().map(TempDir::path)).expect("one of them");
-        let wire = Proxy::start(devices.port);
+        let port = devices.as_ref().map_or_else(free_port, |devices| devices.port);
+        let wire = Proxy::start(port);
+        let listener = devices.is_none().then_some(port);
         let uplink_wire = Proxy::start(cloud_broker.port);
-        let mut agent = Agent::new(dir, &Config { devices: wire.port, cloud: uplink_wire.port, ..config });
+        let mut agent = Agent::new(dir, &Config { devices: wire.port, listener, cloud: uplink_wire.port, ..config });
         let cloud = Cloud::connect(cloud_broker.port);
         agent.start();
-        let spec = ClientSpec { host: "127.0.0.1".into(), port: devices.port, client_id: "fleet".into(), clean: true };
+        // To a broker that remembers nothing of its publisher, every sending is the first. The
+        // agent itself knows the second one by its mark and its packet id.
+        let (port, clean) = if devices.is_some() { (port, true) } else { (wire.port, false) };
+        let spec = ClientSpec { host: "127.0.0.1".into(), port, client_id: "fleet".into(), clean };
         let scene = Scene {
-            devices,
+            broker: devices,
             cloud_broker,
             agent,
             cloud,
@@ -102,14 +114,28 @@ impl Scene {
             publisher: Publisher::new(spec),
             _dir: temporary,
         };
-        scene.wait_for_subscriptions(1);
+        if scene.broker.is_some() {
+            scene.wait_for_subscriptions(1);
+        } else {
+            wait_until("the agent listens", || scene.agent.status().is_some());
+        }
         scene
+    }
+
+    /// The devices' broker.
+    pub(crate) fn devices(&self) -> &Broker {
+        self.broker.as_ref().expect("there is one")
+    }
+
+    /// The devices' broker.
+    pub(crate) fn devices_mut(&mut self) -> &mut Broker {
+        self.broker.as_mut().expect("there is one")
     }
 
     /// Until the devices' broker has granted so many subscriptions: the agent
     /// is its only subscriber.
     pub(crate) fn wait_for_subscriptions(&self, count: usize) {
-        wait_until("the agent subscribes", || self.devices.subscriptions() >= count);
+        wait_until("the agent subscribes", || self.devices().subscriptions() >= count);
     }
 
     /// Every delivery is at the devices' broker when this returns.

@@ -32,7 +32,7 @@ fn publish(scene: &mut Scene, sent: &Sent) {
 #[test]
 fn f123_data_before_a_birth_ask_for_it_and_then_have_names_over_a_kill() {
     let mut scene = Scene::with_config(Config { more: STREAM, ..Config::default() });
-    let spec = ClientSpec { host: "127.0.0.1".into(), port: scene.devices.port, client_id: "e".into(), clean: true };
+    let spec = ClientSpec { host: "127.0.0.1".into(), port: scene.devices().port, client_id: "e".into(), clean: true };
     let mut edge = EdgeNode::new("e");
     let mut listening = Subscriber::new(spec, &[&edge.command_topic()]);
     wait_until("the edge node listens", || matches!(listening.next(LOOK), Received::Subscribed(_)));

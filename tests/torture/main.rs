@@ -24,6 +24,7 @@ mod tap;
 
 mod card;
 mod damage;
+mod direct;
 mod gateways;
 mod kill;
 mod mounted;

@@ -70,9 +70,9 @@ fn fail(wire: &Proxy, what: u64, rng: &mut Rng) {
 fn a_forgetful_broker(lines: &[&str], name: &str) {
     let rounds = rounds(4, 20);
     let deliveries = scene::fleet(21, DEVICES, 20 * rounds);
-    let devices = Broker::start(&[DEVICES_CONFIG, lines].concat());
+    let devices = Broker::mosquitto(&[DEVICES_CONFIG, lines].concat());
     let config = Config { broker: WATCHFUL, stream: DEDUP, ..Config::default() };
-    let mut scene = Scene::set(Setting { devices, config, ..Setting::plain() });
+    let mut scene = Scene::set(Setting { devices: Some(devices), config, ..Setting::plain() });
     scene.wire.tap().start();
     // In a connection that is listened to.
     let first = connections(&scene);
@@ -93,10 +93,10 @@ fn a_forgetful_broker(lines: &[&str], name: &str) {
         scene.publish(during);
         scene.cloud.receive_for(Duration::from_millis(rng.below(100)));
         let before = connections(&scene);
-        scene.devices.kill();
+        scene.devices_mut().kill();
         scene.wire.cut();
         scene.wire.set_weather(Weather::Fair);
-        scene.devices.restart();
+        scene.devices_mut().restart();
         wait_for_connection(&scene, before);
     }
     scene.publish(&deliveries[closing..]);
@@ -158,7 +158,7 @@ fn a_devices_broker_that_wakes_up_in_its_past_costs_what_it_had_not_delivered() 
 fn a_forgetful_cloud(lines: &[&str], name: &str) {
     let rounds = rounds(5, 20);
     let deliveries = fleet(22, DEVICES, 20 * rounds);
-    let cloud = Broker::start(lines);
+    let cloud = Broker::mosquitto(lines);
     let config = Config { broker: WATCHFUL, ..Config::default() };
     let mut scene = Scene::set(Setting { cloud, config, ..Setting::plain() });
     scene.uplink_wire.tap().start();

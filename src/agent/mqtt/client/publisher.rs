@@ -94,7 +94,9 @@ impl Publisher {
         if self.connection.is_none() {
             let (mut connection, _) = Connection::open(&self.spec)?;
             for publish in &self.unacked {
-                connection.send(&Packet::Publish(publish.clone()))?;
+                // In a session that goes on, the broker may have it.
+                let publish = Publish { dup: !self.spec.clean, ..publish.clone() };
+                connection.send(&Packet::Publish(publish))?;
             }
             self.connection = Some(connection);
         }
