@@ -10,16 +10,26 @@
 //! messages did to the windows. Here are bytes, sockets, and who may do what.
 
 pub mod access;
+mod alias;
 mod certificate;
+mod connect;
 mod connection;
 pub mod facts;
+pub mod fault;
+mod frame;
+mod gate;
 pub mod outbox;
 pub mod packet;
+mod properties;
 pub mod proto;
+mod read;
+pub mod reply;
 mod server;
 mod server_tls;
 mod sockets;
 mod websocket;
+mod window;
+mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize};

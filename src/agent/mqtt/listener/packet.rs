@@ -10,7 +10,8 @@ pub struct Hello {
     /// It speaks MQTT 5, else 3.1.1.
     pub is_v5: bool,
     /// What the broker wants to know. Client id as sent: may be empty. `receive_max`: 65,535
-    /// when not said. 3.1.1: session expiry 0 with a clean session, else `u32::MAX`.
+    /// when not said. 3.1.1: session expiry 0 with a clean session, else for ever; in both
+    /// versions at most what the connection's limits allow.
     pub connect: Connect,
     /// User name.
     pub username: Option<String>,
