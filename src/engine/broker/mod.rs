@@ -2,70 +2,230 @@
 //!
 //! Pure, and part of the state: what a client was promised is in the same commit as what its
 //! messages did to the windows.
+//!
+//! ```text
+//!            handle ─▶ connection ─▶ sessions ──┐ subscribe
+//! client ─┤                                     ▼
+//!            take_publish ─▶ route ─▶ subscriptions ─▶ outgoing (QoS 1, 2) ─┐ deliver
+//!                              └────▶ retained                              ▼
+//!                                          QoS 0 ──────────────▶ ready ─▶ take_ready
+//!                                          after the commit ◀── waiting
+//! ```
+//!
+//! What waits for the commit: CONNACK when a session was made or ended that is stored; SUBACK,
+//! UNSUBACK, PUBREL and PUBCOMP of a session that is stored; every delivery that comes from a
+//! message at `QoS` 1 or 2. Everything else goes at once. Nothing goes to a connection before
+//! its CONNACK, and nothing overtakes at the same `QoS`.
+//!
+//! Stored are sessions that outlive their connection, with subscriptions and queue, and the
+//! retained messages. Deadlines are stored as what is left of them. Not stored: wills (with the
+//! process, all connections end at once, and most clients are back before their will says
+//! anything true), counters, whose turn it is in a shared subscription.
+//!
+//! Bounds are [`BrokerLimits`]; filters beyond 1,024 bytes or 128 levels are refused (0x97).
 
+mod connection;
+mod deliver;
+mod inbound;
 pub mod limits;
+mod messages;
+mod outgoing;
 pub mod packet;
+mod persist;
+mod retained;
+mod route;
+mod session;
+mod shared;
+pub mod status;
+mod subscribe;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+mod will;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::time::{Now, ProcTime};
+use crate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
-use super::wire::{Damaged, Reader};
-use limits::BrokerLimits;
-use packet::{ClientEvent, Message, Publish, ToClient};
+use self::limits::BrokerLimits;
+use self::messages::Messages;
+use self::packet::{ClientEvent, Farewell, Message, ToClient};
+use self::retained::RetainedStore;
+use self::session::{Session, SessionNo};
+use self::status::Counters;
+use self::subscriptions::{Found, Tree};
 
-/// STUB
+pub use self::inbound::Seen;
+
+/// All state of the listener that outlives a packet.
 #[derive(Debug)]
-pub struct Broker;
-
-/// STUB
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seen {
-    /// a
-    New,
-    /// b
-    Known,
+pub struct Broker {
+    limits: BrokerLimits,
+    /// At the last input: what a commit releases is sent by this time.
+    now: Now,
+    sessions: BTreeMap<SessionNo, Session>,
+    names: BTreeMap<Box<str>, SessionNo>,
+    next_session: u64,
+    links: BTreeMap<u32, Link>,
+    tree: Tree,
+    found: Found,
+    messages: Messages,
+    retained: RetainedStore,
+    /// When a session ends or its will is due.
+    deadlines: BTreeSet<(ProcTime, SessionNo)>,
+    ready: Vec<(u32, ToClient)>,
+    /// For the coming commit.
+    waiting: Vec<(u32, ToClient)>,
+    /// Sessions that may send something after it.
+    touched: BTreeSet<SessionNo>,
+    /// Sessions with changes, of those that are stored.
+    dirty: BTreeSet<SessionNo>,
+    /// Sessions that were stored and are over.
+    ended: BTreeSet<SessionNo>,
+    wills: Vec<Arc<Message>>,
+    counters: Counters,
 }
 
-/// STUB
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct BrokerStatus {}
+/// A connection that was let in and is not over.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    session: SessionNo,
+    /// CONNACK is out.
+    admitted: bool,
+    /// What waits for the commit.
+    held: usize,
+    /// Deliveries at `QoS` 0 among it.
+    held_publishes: usize,
+}
 
-#[allow(missing_docs, unused_variables, clippy::all, clippy::pedantic)]
 impl Broker {
+    /// A broker without sessions.
     pub fn new(limits: BrokerLimits) -> Broker {
-        Broker
+        Broker {
+            limits,
+            now: Now { proc: ProcTime::default(), wall: WallTime::from_millis(0), quality: ClockQuality::Unsynced },
+            sessions: BTreeMap::new(),
+            names: BTreeMap::new(),
+            next_session: 0,
+            links: BTreeMap::new(),
+            tree: Tree::default(),
+            found: Found::default(),
+            messages: Messages::default(),
+            retained: RetainedStore::default(),
+            deadlines: BTreeSet::new(),
+            ready: Vec::new(),
+            waiting: Vec::new(),
+            touched: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            wills: Vec::new(),
+            counters: Counters::default(),
+        }
     }
-    pub fn set_limits(&mut self, limits: BrokerLimits) {}
-    pub fn handle(&mut self, now: Now, connection: u32, event: ClientEvent<'_>) {}
-    pub fn take_publish(&mut self, connection: u32, publish: &Publish<'_>) -> Seen {
-        Seen::New
+
+    /// Other bounds from now on. What is beyond them stays until it goes by itself.
+    pub fn set_limits(&mut self, limits: BrokerLimits) {
+        self.limits = limits;
     }
-    pub fn route(&mut self, now: Now, connection: u32, publish: &Publish<'_>) {}
-    pub fn publish_own(&mut self, now: Now, message: Message) {}
+
+    /// Takes in what a connection reports, but for [`ClientEvent::Publish`], which goes through
+    /// [`Broker::take_publish`] and [`Broker::route`]. Of connections that are over, or were not
+    /// let in, nothing is taken in.
+    pub fn handle(&mut self, now: Now, connection: u32, event: ClientEvent<'_>) {
+        self.tick(now);
+        if let ClientEvent::Connect(connect) = event {
+            return self.handle_connect(now, connection, connect);
+        }
+        let Some(link) = self.links.get(&connection) else { return };
+        // While commits fail, answers pile up.
+        let answers_max = self.limits.queue_messages.saturating_add(usize::from(self.limits.in_flight));
+        let is_request = matches!(event, ClientEvent::Subscribe { .. } | ClientEvent::Unsubscribe { .. });
+        if is_request && link.held >= answers_max {
+            return self.expel(now, connection, Farewell::QuotaExceeded);
+        }
+        let session = link.session;
+        match event {
+            ClientEvent::Connect(_) | ClientEvent::Publish(_) => {}
+            ClientEvent::Subscribe { packet, id, filters } => {
+                self.handle_subscribe(now, connection, session, packet, id, filters);
+            }
+            ClientEvent::Unsubscribe { packet, filters } => {
+                self.handle_unsubscribe(connection, session, packet, filters);
+            }
+            ClientEvent::PubAck { packet, .. } => self.handle_puback(session, packet),
+            ClientEvent::PubRec { packet, refused } => self.handle_pubrec(connection, session, packet, refused),
+            ClientEvent::PubRel { packet } => self.handle_pubrel(connection, session, packet),
+            ClientEvent::PubComp { packet } => self.handle_pubcomp(session, packet),
+            ClientEvent::Disconnect { with_will, session_expiry_secs } => {
+                self.handle_disconnect(now, connection, with_will, session_expiry_secs);
+            }
+            ClientEvent::Gone => self.close(now, connection),
+        }
+    }
+
+    /// Wills that were published since the last call: signals of availability for the windows.
+    /// Their subscribers have them already.
     pub fn take_wills(&mut self) -> Vec<Arc<Message>> {
-        Vec::new()
+        core::mem::take(&mut self.wills)
     }
-    pub fn tick(&mut self, now: Now) {}
-    pub fn next_deadline(&self) -> Option<ProcTime> {
-        None
+
+    /// What may be sent now, in order for each connection.
+    pub fn take_ready(&mut self, perform: &mut dyn FnMut(u32, ToClient)) {
+        for (connection, what) in self.ready.drain(..) {
+            perform(connection, what);
+        }
     }
-    pub fn take_ready(&mut self, perform: &mut dyn FnMut(u32, ToClient)) {}
+
+    /// True when somebody waits for a commit.
     pub fn waits_for_commit(&self) -> bool {
-        false
+        !self.waiting.is_empty() || !self.touched.is_empty()
     }
-    pub fn is_committed(&self) -> bool {
-        true
+
+    /// Deliveries at `QoS` 0 that a slow connection had no room for.
+    pub fn note_dropped(&mut self, deliveries: u64) {
+        self.counters.dropped_slow += deliveries;
     }
-    pub fn write_changes(&self, now: Now, out: &mut Vec<u8>) {}
-    pub fn write_all(&self, now: Now, out: &mut Vec<u8>, hand_over: &mut dyn FnMut(&mut Vec<u8>)) {}
-    pub fn mark_committed(&mut self) {}
-    pub fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
-        Ok(())
+
+    /// Says something to a connection: at once, or after the commit when it, or what is before
+    /// it, has to wait.
+    fn send(&mut self, connection: u32, what: ToClient, wait: bool) {
+        let Some(link) = self.links.get_mut(&connection) else { return };
+        let is_publish = matches!(what, ToClient::Publish(_));
+        if !wait && link.admitted && !(is_publish && link.held_publishes > 0) {
+            self.counters.delivered += u64::from(is_publish);
+            self.ready.push((connection, what));
+        } else if is_publish && link.held_publishes >= self.limits.queue_messages {
+            self.counters.dropped_queue_full += 1;
+        } else {
+            link.held += 1;
+            link.held_publishes += usize::from(is_publish);
+            self.waiting.push((connection, what));
+        }
     }
-    pub fn after_restore(&mut self, now: Now) {}
-    pub fn status(&self) -> BrokerStatus {
-        BrokerStatus {}
+
+    /// What a step or snapshot wrote is durable: what waited for it may be sent.
+    pub fn mark_committed(&mut self) {
+        self.forget_changes();
+        for (connection, what) in core::mem::take(&mut self.waiting) {
+            let is_publish = matches!(what, ToClient::Publish(_));
+            match self.links.get_mut(&connection) {
+                Some(link) => {
+                    link.admitted |= matches!(what, ToClient::ConnAck { .. });
+                    (link.held, link.held_publishes) = (0, 0);
+                }
+                // It is over; but what it is told last is told in order.
+                None if matches!(what, ToClient::ConnAck { .. } | ToClient::Disconnect(_)) => {}
+                None => continue,
+            }
+            self.counters.delivered += u64::from(is_publish);
+            self.ready.push((connection, what));
+        }
+        for number in core::mem::take(&mut self.touched) {
+            if let Some(session) = self.sessions.get_mut(&number) {
+                session.outgoing.mark_committed();
+                self.deliver(number);
+            }
+        }
     }
-    pub fn note_dropped(&mut self, n: u64) {}
 }

@@ -1,0 +1,72 @@
+//! Messages of a client at `QoS` 1 and 2: taken in once.
+
+use super::Broker;
+use super::packet::{Farewell, Publish, Qos, ToClient};
+use super::session::SessionNo;
+use crate::engine::redelivery::fingerprint;
+
+/// What a PUBLISH is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// To be taken in.
+    New,
+    /// Taken in before: to be counted and acknowledged again, nothing else.
+    Known,
+    /// Of a connection that is over, or has to go because it exceeds its window: neither to be
+    /// taken in nor acknowledged. The client sends it again on its next connection.
+    Refused,
+}
+
+impl Broker {
+    /// Before a PUBLISH does anything: whether it was taken in before. If not, it counts as
+    /// taken in from here.
+    ///
+    /// At `QoS` 1 in a session that outlives its connection, DUP with the packet id, topic and
+    /// payload of one of the last 64 is a redelivery. At `QoS` 2, what decides is the packet id
+    /// alone, until the client releases it: after that, the same id with DUP is a new message
+    /// whose first sending was lost.
+    pub fn take_publish(&mut self, connection: u32, publish: &Publish<'_>) -> Seen {
+        let Some(number) = self.links.get(&connection).map(|link| link.session) else { return Seen::Refused };
+        let Some(session) = self.sessions.get_mut(&number) else { return Seen::Refused };
+        let Some(packet) = publish.packet else { return Seen::New };
+        match publish.qos {
+            Qos::AtMostOnce => return Seen::New,
+            Qos::AtLeastOnce if !session.is_durable() => return Seen::New,
+            Qos::AtLeastOnce => {
+                let fingerprint = fingerprint(publish.topic, publish.payload);
+                if publish.dup && session.is_remembered(packet, fingerprint) {
+                    return Seen::Known;
+                }
+                session.remember(packet, fingerprint);
+            }
+            Qos::ExactlyOnce if session.inbound.contains(&packet) => return Seen::Known,
+            Qos::ExactlyOnce => {
+                if session.inbound.len() >= usize::from(self.limits.in_flight) {
+                    self.expel(self.now, connection, Farewell::QuotaExceeded);
+                    return Seen::Refused;
+                }
+                session.inbound.insert(packet);
+                if session.is_durable() {
+                    session.changes.inbound.insert(packet);
+                }
+            }
+        }
+        if session.is_durable() {
+            self.dirty.insert(number);
+        }
+        Seen::New
+    }
+
+    /// PUBCOMP says that the packet id is free, so it waits until that is durable.
+    pub(super) fn handle_pubrel(&mut self, connection: u32, number: SessionNo, packet: u16) {
+        let Some(session) = self.sessions.get_mut(&number) else { return };
+        let found = session.inbound.remove(&packet);
+        let durable = session.is_durable();
+        if found && durable {
+            session.changes.inbound.insert(packet);
+            self.dirty.insert(number);
+        }
+        let wait = durable && session.changes.inbound.contains(&packet);
+        self.send(connection, ToClient::PubComp { packet, found }, wait);
+    }
+}

@@ -1,0 +1,126 @@
+//! Retained messages: the last one of each topic, for whoever subscribes later. All of them
+//! are stored.
+
+use core::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::time::{Now, ProcTime, Span};
+
+use super::limits::BrokerLimits;
+use super::messages::{Expiry, size_of};
+use super::packet::{Message, Qos};
+use super::subscriptions::matches;
+
+/// A retained message.
+#[derive(Clone, Debug)]
+pub(super) struct Retained {
+    pub(super) message: Arc<Message>,
+    pub(super) expiry: Option<Expiry>,
+}
+
+/// All of them by topic.
+#[derive(Default, Debug)]
+pub(super) struct RetainedStore {
+    list: BTreeMap<Box<str>, Retained>,
+    bytes: usize,
+    /// Topics whose message, or its absence, is not durable yet.
+    pub(super) changed: BTreeSet<Box<str>>,
+    /// Messages that were not kept for lack of room.
+    pub(super) refused: u64,
+}
+
+impl RetainedStore {
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Retained> {
+        self.list.values()
+    }
+
+    pub(super) fn get(&self, topic: &str) -> Option<&Retained> {
+        self.list.get(topic)
+    }
+
+    /// Keeps a message in place of the one before, or clears that with an empty payload.
+    /// Without room there is none: an old one would be taken for the present one.
+    pub(super) fn keep(&mut self, now: Now, limits: &BrokerLimits, message: &Arc<Message>) {
+        let topic = &*message.topic;
+        let had = self.remove(topic);
+        if message.payload.is_empty() {
+            if had {
+                self.changed.insert(topic.into());
+            }
+            return;
+        }
+        let has_room = |store: &RetainedStore| {
+            store.list.len() < limits.retained_messages && store.bytes + size_of(message) <= limits.retained_bytes
+        };
+        if !has_room(self) {
+            self.drop_expired(now);
+        }
+        if has_room(self) {
+            self.put(Retained { message: Arc::clone(message), expiry: Expiry::of(now, message.expiry_secs) });
+            self.changed.insert(topic.into());
+        } else {
+            self.refused += 1;
+            if had {
+                self.changed.insert(topic.into());
+            }
+        }
+    }
+
+    pub(super) fn put(&mut self, retained: Retained) {
+        self.bytes += size_of(&retained.message);
+        if let Some(old) = self.list.insert(retained.message.topic.clone(), retained) {
+            self.bytes -= size_of(&old.message);
+        }
+    }
+
+    pub(super) fn remove(&mut self, topic: &str) -> bool {
+        let Some(old) = self.list.remove(topic) else { return false };
+        self.bytes -= size_of(&old.message);
+        true
+    }
+
+    fn drop_expired(&mut self, now: Now) {
+        let is_over = |kept: &Retained| kept.expiry.is_some_and(|expiry| expiry.left(now) == Span::ZERO);
+        let over: Vec<_> = self.list.iter().filter(|(_, kept)| is_over(kept)).map(|(topic, _)| topic.clone()).collect();
+        for topic in over {
+            self.remove(&topic);
+            self.changed.insert(topic);
+        }
+    }
+
+    /// What a new subscription gets, by topic; `true`: only after the coming commit, because
+    /// it comes from a message that is not durable yet. Only topics that begin like the filter
+    /// are looked at.
+    pub(super) fn wanted(&self, now: Now, filter: &str) -> Vec<(Retained, bool)> {
+        let literal = filter.find(['+', '#']).map_or(filter, |at| &filter[..at]);
+        // `a/#` is for `a`, too.
+        let literal = literal.strip_suffix('/').unwrap_or(literal);
+        self.list
+            .range::<str, _>((Bound::Included(literal), Bound::Unbounded))
+            .take_while(|(topic, _)| topic.starts_with(literal))
+            .filter(|(topic, kept)| {
+                matches(filter, topic) && kept.expiry.is_none_or(|expiry| expiry.left(now) > Span::ZERO)
+            })
+            .map(|(topic, kept)| {
+                let is_held = kept.message.qos > Qos::AtMostOnce && self.changed.contains(topic);
+                (kept.clone(), is_held)
+            })
+            .collect()
+    }
+
+    /// Moves the deadlines from one monotonic clock to another.
+    pub(super) fn shift(&mut self, from: ProcTime, to: ProcTime) {
+        for expiry in self.list.values_mut().filter_map(|kept| kept.expiry.as_mut()) {
+            expiry.at = to + expiry.at.since(from);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! SUBSCRIBE and UNSUBSCRIBE, and the retained messages that answer the former.
+
+use crate::model::time::Now;
+
+use super::Broker;
+use super::deliver::Want;
+use super::packet::{Filter, Qos, RetainHandling, ToClient};
+use super::session::SessionNo;
+use super::subscriptions::{Options, Subscriber, fits, split_shared};
+
+const QUOTA_EXCEEDED: u8 = 0x97;
+const NO_SUBSCRIPTION: u8 = 0x11;
+
+/// A subscription that retained messages go to.
+struct Fresh<'a> {
+    filter: &'a str,
+    options: Options,
+}
+
+impl Broker {
+    pub(super) fn handle_subscribe(
+        &mut self,
+        now: Now,
+        connection: u32,
+        number: SessionNo,
+        packet: u16,
+        id: Option<u32>,
+        filters: &[Filter],
+    ) {
+        let mut fresh = Vec::new();
+        let mut codes = Vec::with_capacity(filters.len());
+        for filter in filters {
+            let options = Options {
+                qos: filter.qos,
+                no_local: filter.no_local,
+                retain_as_published: filter.retain_as_published,
+                id,
+            };
+            let known = self.subscribe(number, filter, options);
+            codes.push(match known {
+                Ok(_) => code_of(filter.qos),
+                Err(code) => code,
+            });
+            let wanted = match (known, filter.retain_handling) {
+                (Err(_), _) | (_, RetainHandling::DoNotSend) => false,
+                (Ok(_), RetainHandling::Send) => true,
+                (Ok(is_known), RetainHandling::SendIfNew) => !is_known,
+            };
+            if wanted && split_shared(&filter.filter).0.is_none() {
+                fresh.push(Fresh { filter: &filter.filter, options });
+            }
+        }
+        let wait = self.has_new_subscriptions(number);
+        self.send(connection, ToClient::SubAck { packet, codes }, wait);
+        for fresh in fresh {
+            self.send_retained(now, number, &fresh, wait);
+        }
+        self.deliver(number);
+    }
+
+    pub(super) fn handle_unsubscribe(&mut self, connection: u32, number: SessionNo, packet: u16, filters: &[String]) {
+        let mut codes = Vec::with_capacity(filters.len());
+        for filter in filters {
+            let Some(session) = self.sessions.get_mut(&number) else { return };
+            if session.subscriptions.remove(filter.as_str()).is_none() {
+                codes.push(NO_SUBSCRIPTION);
+                continue;
+            }
+            codes.push(0);
+            self.tree.remove(filter, number);
+            self.note_subscription(number, filter);
+        }
+        let wait = self.has_new_subscriptions(number);
+        self.send(connection, ToClient::UnsubAck { packet, codes }, wait);
+    }
+
+    /// True when there was one already; the reason code when it cannot be.
+    fn subscribe(&mut self, number: SessionNo, filter: &Filter, options: Options) -> Result<bool, u8> {
+        if let Some(code) = filter.refused {
+            return Err(code);
+        }
+        let session = self.sessions.get_mut(&number).ok_or(QUOTA_EXCEEDED)?;
+        let is_known = session.subscriptions.contains_key(filter.filter.as_str());
+        if !fits(&filter.filter) || (!is_known && session.subscriptions.len() >= self.limits.subscriptions) {
+            return Err(QUOTA_EXCEEDED);
+        }
+        session.subscriptions.insert(filter.filter.as_str().into(), options);
+        self.tree.insert(&filter.filter, Subscriber { session: number, options });
+        self.note_subscription(number, &filter.filter);
+        Ok(is_known)
+    }
+
+    fn note_subscription(&mut self, number: SessionNo, filter: &str) {
+        let Some(session) = self.sessions.get_mut(&number) else { return };
+        if session.is_durable() {
+            session.changes.subscriptions.insert(filter.into());
+            self.dirty.insert(number);
+        }
+    }
+
+    fn has_new_subscriptions(&self, number: SessionNo) -> bool {
+        self.sessions.get(&number).is_some_and(|session| !session.changes.subscriptions.is_empty())
+    }
+
+    fn send_retained(&mut self, now: Now, number: SessionNo, fresh: &Fresh<'_>, wait: bool) {
+        for (retained, is_held) in self.retained.wanted(now, fresh.filter) {
+            let delivery = Want {
+                message: &retained.message,
+                expiry: retained.expiry,
+                qos: fresh.options.qos.min(retained.message.qos),
+                retain: true,
+                subscriptions: fresh.options.id.into_iter().collect(),
+                wait: wait || is_held,
+            };
+            self.offer(now, number, delivery, &mut None);
+        }
+    }
+}
+
+fn code_of(qos: Qos) -> u8 {
+    match qos {
+        Qos::AtMostOnce => 0,
+        Qos::AtLeastOnce => 1,
+        Qos::ExactlyOnce => 2,
+    }
+}
