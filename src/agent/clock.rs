@@ -1,7 +1,9 @@
 //! The only place that reads clocks and asks for randomness. Everything else
 //! gets `now` as an argument, so tests own time.
 
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read as _};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::engine::step::Clock;
@@ -57,6 +59,16 @@ pub async fn sleep(span: Span) {
 /// random source, which saves a dependency.
 pub fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+/// Random bytes for salts and keys, from the kernel.
+///
+/// # Errors
+/// There is no `/dev/urandom`.
+pub fn secret_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A point on the monotonic clock, for socket deadlines of blocking clients.

@@ -42,6 +42,9 @@ impl Engine {
     fn handle_client_publish(&mut self, now: Now, connection: u32, publish: &Publish<'_>) {
         let Some(broker) = &mut self.broker else { return };
         let seen = broker.take_publish(connection, publish);
+        if seen == Seen::Refused {
+            return;
+        }
         let tag = publish.packet.map(|packet| DeliveryTag { connection, packet });
         let Publish { topic, payload, .. } = *publish;
         // To the windows it is an event, whatever subscribers are told of it later. What its

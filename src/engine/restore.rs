@@ -6,7 +6,7 @@
 //! emitted as it is, marked `partial`, rather than lost.
 
 use crate::model::ids::FieldIx;
-use crate::model::time::{EventTime, Now, Span};
+use crate::model::time::{EventTime, Now, ProcTime, Span};
 
 use super::Engine;
 use super::broker::Broker;
@@ -59,7 +59,7 @@ impl Engine {
                 stream.fences = Fences::read(&mut reader)?;
             }
         }
-        read_broker(engine.broker.as_mut(), &mut reader)?;
+        read_broker(engine.broker.as_mut(), &mut reader, ProcTime::default())?;
         if reader.is_empty() { Ok(engine) } else { Err(Damaged) }
     }
 
@@ -82,7 +82,7 @@ impl Engine {
             }
         }
         self.joins.apply_changes(&mut reader, written.live)?;
-        read_broker(self.broker.as_mut(), &mut reader)?;
+        read_broker(self.broker.as_mut(), &mut reader, written.proc)?;
         if reader.is_empty() { Ok(()) } else { Err(Damaged) }
     }
 
@@ -133,7 +133,7 @@ impl Engine {
             .collect();
         self.decoders = decoders;
         if let Some(broker) = &mut self.broker {
-            broker.after_restore(now);
+            broker.after_restore(now, self.stored_at.proc);
         }
         self.follows_clock = spec.follows_clock();
         self.spec = spec;
@@ -163,9 +163,9 @@ impl Engine {
 }
 
 /// What stands last, where there was a listener. Without one today its clients are forgotten.
-fn read_broker(broker: Option<&mut Broker>, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+fn read_broker(broker: Option<&mut Broker>, reader: &mut Reader<'_>, written: ProcTime) -> Result<(), Damaged> {
     match broker {
-        Some(broker) if !reader.is_empty() => broker.read(reader),
+        Some(broker) if !reader.is_empty() => broker.read(reader, written),
         Some(_) => Ok(()),
         None => {
             reader.skip_rest();

@@ -7,7 +7,8 @@ use crate::model::record::RejectReason;
 use crate::model::time::{EventTime, Now, Span};
 
 use super::Engine;
-use super::broker::{Broker, BrokerStatus};
+use super::broker::Broker;
+use super::broker::status::BrokerStatus;
 use super::join::JoinStatus;
 use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::outbox::LaneKind;

@@ -33,9 +33,7 @@ fn a_reading_whose_acknowledgement_was_lost_counts_once_after_a_kill_and_after_a
         scene.publish(heard);
         sent += heard.len();
         scene.wait_for_received(sent);
-        wait_until("every message is acknowledged in the end", || {
-            scene.devices().acknowledged() >= sent
-        });
+        wait_until("every message is acknowledged in the end", || scene.devices().acknowledged() >= sent);
     }
     scene.wait_for_panes(5 * 12);
     assert_exact(&scene.cloud, &deliveries);

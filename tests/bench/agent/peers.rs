@@ -77,7 +77,8 @@ fn mosquitto_sub(port: u16, messages: u64, _ready: &Path) -> Command {
 }
 
 fn peer(name: &str, rate: &str, messages: u64, per_second: u64, command: &dyn Fn(u16, u64, &Path) -> Command) {
-    let devices = Broker::mosquitto(&["max_inflight_messages 1000", "max_queued_messages 1000000", "log_type subscribe"]);
+    let devices =
+        Broker::mosquitto(&["max_inflight_messages 1000", "max_queued_messages 1000000", "log_type subscribe"]);
     let dir = tempfile::tempdir().unwrap();
     let mut command = command(devices.port, messages, &dir.path().join("ready"));
     let before = children_cpu_time();

@@ -59,7 +59,8 @@ fn any(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (length, rest) = if *first < 0x80 {
         (usize::from(*first), rest)
     } else {
-        let (digits, rest) = rest.split_at_checked(usize::from(*first & 0x7f)).filter(|(digits, _)| digits.len() <= 4)?;
+        let (digits, rest) =
+            rest.split_at_checked(usize::from(*first & 0x7f)).filter(|(digits, _)| digits.len() <= 4)?;
         (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
     };
     let (content, rest) = rest.split_at_checked(length)?;

@@ -25,9 +25,11 @@ use crate::engine::broker::packet::{Farewell, Qos, ToClient};
 use crate::model::time::{ProcTime, Span};
 
 use super::access::Identity;
+use super::fault::Fault;
 use super::outbox::{Outgoing, ToSocket};
 use super::packet::{ClientPublish, FromClient};
-use super::proto::{AckReason, Fault, Goodbye, Proto, Read, Told};
+use super::proto::{Proto, Read};
+use super::reply::{AckReason, Goodbye, Told};
 use super::server::{Peer, Server};
 
 /// Bytes read at a time, into one buffer for all connections.
@@ -138,12 +140,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 
     /// Serves a client that was let in, until one of both ends it.
-    pub(super) async fn serve(
-        &mut self,
-        who: &Identity,
-        outgoing: &Outgoing,
-        stop: &mut watch::Receiver<bool>,
-    ) -> End {
+    pub(super) async fn serve(&mut self, who: &Identity, outgoing: &Outgoing, stop: &mut watch::Receiver<bool>) -> End {
         let mut waiting: Option<Waiting> = None;
         // What came behind the CONNECT was kept.
         let mut ended = self.feed(&[]).err();
@@ -254,7 +251,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         sum.fetch_add(now_half, Ordering::Relaxed);
         let total = sum.fetch_sub(before, Ordering::Relaxed).saturating_sub(before);
         if total > self.server.limits.memory_bytes && now_half > SMALL_BYTES {
-            self.proto.goodbye(Goodbye::QuotaExceeded);
+            self.proto.goodbye(Goodbye::Broker(Farewell::QuotaExceeded));
             return Err(End::Memory);
         }
         Ok(())
@@ -284,7 +281,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     for filter in &mut filters {
                         if !self.server.access.may_subscribe(who, &filter.filter) {
                             self.server.note_refused("subscribe_not_allowed", who, &filter.filter);
-                            filter.refused = Some(self.proto.code_not_authorized());
+                            filter.refused = Some(AckReason::NotAuthorized.code());
                         }
                     }
                     packets.push(FromClient::Subscribe { packet, id, filters });
@@ -336,7 +333,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             match what {
                 ToSocket::Ack(packet) => self.proto.ack(packet, AckReason::Success),
                 ToSocket::Tell(ToClient::Disconnect(why)) => {
-                    self.proto.goodbye(why.into());
+                    self.proto.goodbye(Goodbye::Broker(why));
                     return Err(End::SentAway(why));
                 }
                 ToSocket::Tell(ToClient::ConnAck { .. } | ToClient::NoRoom) => {}

@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 use crate::agent::clock::{SystemClock, entropy};
 use crate::agent::inbox::{InboxSender, Input};
 use crate::config::boot::ConnectionLimits;
-use crate::engine::broker::packet::{Farewell, ToClient};
+use crate::engine::broker::packet::{Connect, Farewell, ToClient};
 use crate::engine::step::DeliveryTag;
 
 use super::access::{Access, Attempt, Denied, Identity};
@@ -20,7 +20,8 @@ use super::connection::{Connection, End, read_into};
 use super::facts::ListenerFacts;
 use super::outbox::{Held, Outgoing, ToSocket, outbox};
 use super::packet::Hello;
-use super::proto::{Accepted, Goodbye, ProtoLimits, Read, Refusal};
+use super::proto::{Accepted, ProtoLimits, Read};
+use super::reply::{Goodbye, Refusal};
 
 /// Shared by all connections.
 pub(super) struct Server {
@@ -51,6 +52,12 @@ pub(super) struct Peer {
     pub(super) certificate_name: Option<String>,
 }
 
+/// What a client is granted.
+struct Granted {
+    assigned_client_id: Option<String>,
+    session_expiry_secs: u32,
+}
+
 /// Tells the engine thread that a connection is over, however that comes about.
 struct Gone {
     connection: u32,
@@ -78,7 +85,7 @@ impl Server {
     /// Counts, and logs the first of each kind: a client that tries again and again fills no log.
     pub(super) fn note_refused(&self, reason: &'static str, who: &Identity, what: &str) {
         if self.facts.handle_refused(reason) {
-            warn!(reason, client = who.client_id(), user = who.username(), what, "refused; more of it is counted");
+            warn!(reason, client = who.client_id, user = who.username, what, "refused; more of it is counted");
         }
     }
 
@@ -108,12 +115,16 @@ impl Server {
             Ok(hello) => hello,
             Err(end) => return end,
         };
-        let who = match self.authenticate(connection, &hello).await {
+        if hello.authentication_method.is_some() {
+            connection.proto.refuse(Refusal::BadAuthenticationMethod);
+            return End::Refused("authentication_method");
+        }
+        let who = match self.authenticate(&connection.peer.clone(), &hello).await {
             Ok(who) => who,
             Err(denied) => {
                 debug!(client = hello.connect.client_id, user = hello.username, %denied, "a client is not let in");
-                connection.proto.refuse(refusal(&denied));
-                return End::Refused(denied.name());
+                connection.proto.refuse(refusal(denied));
+                return End::Refused(denied.counter());
             }
         };
         if let Some(will) = &hello.connect.will
@@ -164,8 +175,7 @@ impl Server {
         }
     }
 
-    async fn authenticate<S>(&self, connection: &Connection<'_, S>, hello: &Hello) -> Result<Identity, Denied> {
-        let peer = &connection.peer;
+    async fn authenticate(&self, peer: &Peer, hello: &Hello) -> Result<Identity, Denied> {
         let attempt = Attempt {
             client_id: &hello.connect.client_id,
             username: hello.username.as_deref(),
@@ -174,9 +184,6 @@ impl Server {
             is_loopback: peer.is_loopback,
             address: peer.address,
         };
-        if hello.authentication_method.is_some() {
-            return Err(Denied::Method);
-        }
         let now = self.clock.proc();
         let answer = if self.access.needs_hashing(&attempt, now) {
             let _turn = self.hashing.acquire().await;
@@ -196,25 +203,27 @@ impl Server {
         } else {
             self.access.authenticate(&attempt, now)
         };
-        self.facts.set_notice("password file", &self.access.notice().unwrap_or_default());
+        if let Some(notice) = self.access.notice() {
+            warn!(%notice, "password file");
+            self.facts.set_notice("password file", &notice);
+        }
         answer
     }
 
     /// What the broker is told of a client, and what the client is told of it.
-    fn session(&self, hello: Hello, who: &Identity) -> (crate::engine::broker::packet::Connect, Accepted) {
+    fn session(&self, hello: Hello, who: &Identity) -> (Connect, Granted) {
         let mut connect = hello.connect;
         let assigned = connect.client_id.is_empty().then(|| format!("auto-{:016x}", entropy()));
         if let Some(assigned) = &assigned {
             connect.client_id.clone_from(assigned);
         }
-        if let Some(user) = who.username() {
+        if let Some(user) = &who.username {
             // Each user has client ids of its own: nobody takes over the session of another one.
             connect.client_id = format!("{user}\n{}", connect.client_id);
         }
-        let asked = connect.session_expiry_secs;
-        connect.session_expiry_secs = asked.min(self.proto_limits.session_expiry_max_secs);
-        let granted = connect.session_expiry_secs;
-        (connect, Accepted { assigned_client_id: assigned, session_expiry_secs: (granted != asked).then_some(granted) })
+        let session_expiry_secs = connect.session_expiry_secs.min(self.proto_limits.session_expiry_max_secs);
+        connect.session_expiry_secs = session_expiry_secs;
+        (connect, Granted { assigned_client_id: assigned, session_expiry_secs })
     }
 
     /// Until the broker has the session, and where that is durable, until it is.
@@ -222,11 +231,15 @@ impl Server {
         &self,
         connection: &mut Connection<'_, S>,
         outgoing: &Outgoing,
-        accepted: &Accepted,
+        granted: &Granted,
     ) -> Result<(), End> {
         match outgoing.recv().await {
             Some(ToSocket::Tell(ToClient::ConnAck { session_present })) => {
-                connection.proto.accept(session_present, accepted, self.clock.proc());
+                let accepted = Accepted {
+                    assigned_client_id: granted.assigned_client_id.as_deref(),
+                    session_expiry_secs: granted.session_expiry_secs,
+                };
+                connection.proto.accept(session_present, &accepted, self.clock.proc());
                 debug!(connection = connection.number, session_present, "a client is let in");
                 Ok(())
             }
@@ -244,18 +257,18 @@ impl Server {
                 Err(End::SentAway(Farewell::ProtocolError))
             }
             None => {
-                connection.proto.goodbye(Goodbye::ShuttingDown);
+                connection.proto.goodbye(Goodbye::Broker(Farewell::ShuttingDown));
                 Err(End::Stopping)
             }
         }
     }
 }
 
-fn refusal(denied: &Denied) -> Refusal {
+fn refusal(denied: Denied) -> Refusal {
     match denied {
         Denied::BadCredentials => Refusal::BadCredentials,
         Denied::NotAuthorized => Refusal::NotAuthorized,
-        Denied::TooManyAttempts => Refusal::TooManyAttempts,
-        Denied::Method => Refusal::BadAuthenticationMethod,
+        Denied::CertificateMismatch => Refusal::BadCredentials,
+        Denied::TooManyAttempts { .. } => Refusal::TooManyAttempts,
     }
 }
