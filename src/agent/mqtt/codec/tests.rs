@@ -142,6 +142,8 @@ fn a_batch_is_written_as_its_version_has_it() {
         payload: Bytes::from_static(b"x"),
         retain: true,
         packet: Some(7),
+        exactly_once: false,
+        dup: false,
         properties: Properties { content_type: Some("c"), expiry_secs: Some(5), user: vec![("k", "v")] },
     };
     let written = |codec: Codec, packet| {
