@@ -109,7 +109,7 @@ impl Pipeline {
                     backoff.handle_up(self.clock.proc());
                     self.tally.handle_up();
                     let end = self.session(&mut link, &connack).await;
-                    self.tally.handle_down();
+                    self.tally.handle_down(end.is_err());
                     end
                 }
                 Err(problem) => Err(problem),

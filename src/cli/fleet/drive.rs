@@ -65,7 +65,8 @@ pub(super) struct Plan {
 
 /// What has become of it.
 pub(super) struct Outcome {
-    pub(super) start: EventTime,
+    /// In event time; `None`: the connections never were there.
+    pub(super) start: Option<EventTime>,
     pub(super) tally: Rc<Tally>,
     /// From the first message to the last acknowledgement.
     pub(super) elapsed: Duration,
@@ -84,7 +85,7 @@ pub(super) fn drive(plan: &Plan, interrupt: &Interrupt) -> std::io::Result<Outco
 
 async fn run(plan: &Plan, interrupt: &Interrupt) -> Outcome {
     let tally = Rc::new(Tally::default());
-    let mut run = Run { start: plan.load.start, began: instant() };
+    let mut run = Run { start: None, began: instant() };
     let mut connections = connect(plan, &tally);
     let gave_up = tokio::select! {
         () = work(plan, interrupt, &tally, &mut run, &mut connections) => None,
@@ -95,7 +96,7 @@ async fn run(plan: &Plan, interrupt: &Interrupt) -> Outcome {
 
 /// When it began, in event time and for us.
 struct Run {
-    start: EventTime,
+    start: Option<EventTime>,
     began: Instant,
 }
 
@@ -123,11 +124,10 @@ async fn work(plan: &Plan, interrupt: &Interrupt, tally: &Tally, run: &mut Run, 
     while tally.connects() < all && !interrupt.is_set() {
         sleep(Span::from_millis(5)).await;
     }
-    if plan.starts_now {
-        run.start = wall().as_event_time();
-    }
+    let start = if plan.starts_now { wall().as_event_time() } else { plan.load.start };
+    run.start = Some(start);
     run.began = instant();
-    let load = Load::new(LoadSpec { start: run.start, ..plan.load.clone() });
+    let load = Load::new(LoadSpec { start, ..plan.load.clone() });
     feed(plan, interrupt, run.began, load, &connections.queues).await;
     // That nothing more comes.
     connections.queues.clear();

@@ -15,7 +15,7 @@ use super::quantity::shown;
 /// The figures of a run.
 pub(super) struct Told {
     seed: u64,
-    start: String,
+    start: Option<String>,
     broker: String,
     format: &'static str,
     devices: u32,
@@ -53,7 +53,7 @@ pub(super) fn told(plan: &Plan, outcome: &Outcome) -> Told {
     let (spec, tally) = (&plan.pipeline, &outcome.tally);
     Told {
         seed: plan.load.seed,
-        start: shown(outcome.start),
+        start: outcome.start.map(shown),
         broker: authority(&spec.broker.host, spec.broker.port),
         format: plan.load.wire.name(),
         devices: plan.load.devices,
@@ -81,10 +81,11 @@ pub(super) fn told(plan: &Plan, outcome: &Outcome) -> Told {
 
 /// For a person.
 pub(super) fn text(told: &Told) -> String {
-    let Told { seed, start, broker, format, devices, connections, qos, protocol, .. } = told;
+    let Told { seed, broker, format, devices, connections, qos, protocol, .. } = told;
+    let start = told.start.as_deref().map_or_else(|| " (not begun)".into(), |start| format!(" --start {start}"));
     let mut text = format!(
         "fleet of {devices} devices ({format}) at {broker}: {connections} connections, MQTT {protocol}, QoS {qos}\n\
-         run           --seed {seed} --start {start}\n"
+         run           --seed {seed}{start}\n"
     );
     let mut line = |name: &str, value: String| {
         // Into a string, which has room.

@@ -57,7 +57,7 @@ impl Tally {
         self.connects.get()
     }
 
-    /// Connections that ended before we ended them, or were not made.
+    /// Connections that ended before we ended them.
     pub fn losses(&self) -> u64 {
         self.losses.get()
     }
@@ -87,12 +87,12 @@ impl Tally {
         self.connected.set(self.connected.get() + 1);
     }
 
-    pub(super) fn handle_down(&self) {
+    pub(super) fn handle_down(&self, lost: bool) {
+        add(&self.losses, u64::from(lost));
         self.connected.set(self.connected.get().saturating_sub(1));
     }
 
     pub(super) fn handle_problem(&self, problem: &str) {
-        add(&self.losses, 1);
         *self.problem.borrow_mut() = Some(problem.to_owned());
     }
 

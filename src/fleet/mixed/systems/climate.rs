@@ -28,9 +28,8 @@ impl System for Climate {
         let message = |one: &Measured| {
             let Measured { at, warmth, share, .. } = *one;
             let payload = format!("{{\"ts\":{},\"temperature\":{warmth},\"humidity\":{share}}}", at.as_millis());
-            let reading = Reading::new(Fleet::device_name(device), Some(at))
-                .with("temperature", warmth)
-                .with("humidity", share);
+            let reading =
+                Reading::new(Fleet::device_name(device), Some(at)).with("temperature", warmth).with("humidity", share);
             Message::reading(topic(device), payload, reading)
         };
         measured.iter().map(message).collect()
