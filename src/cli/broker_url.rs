@@ -1,4 +1,4 @@
-//! `mqtt://host[:port]` on the command line.
+//! `mqtt://host[:port]` on the command line, and `mqtts://` where a command can use it.
 
 use core::str::FromStr;
 
@@ -6,6 +6,17 @@ use crate::agent::mqtt::client::ClientSpec;
 
 /// Port of MQTT without TLS.
 const PORT_DEFAULT: u16 = 1883;
+/// Port of MQTT with TLS.
+const TLS_PORT_DEFAULT: u16 = 8883;
+
+/// Address of a broker, and whether to speak TLS with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnyBrokerUrl {
+    /// Where it is.
+    pub url: BrokerUrl,
+    /// The scheme is `mqtts`.
+    pub tls: bool,
+}
 
 /// Address of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,26 +38,38 @@ impl FromStr for BrokerUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<BrokerUrl, String> {
+        let any: AnyBrokerUrl = text.parse()?;
+        if any.tls {
+            return Err("this command speaks plain MQTT only; expected mqtt://host:port".into());
+        }
+        Ok(any.url)
+    }
+}
+
+impl FromStr for AnyBrokerUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AnyBrokerUrl, String> {
         let wrong = |what: &str| format!("{what}; expected mqtt://host:port");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
-        match scheme {
-            "mqtt" => {}
-            "mqtts" => return Err("this command speaks plain MQTT only; expected mqtt://host:port".into()),
+        let (tls, port_default) = match scheme {
+            "mqtt" => (false, PORT_DEFAULT),
+            "mqtts" => (true, TLS_PORT_DEFAULT),
             other => return Err(wrong(&format!("unknown scheme \"{other}\""))),
-        }
+        };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = match rest.rsplit_once(':') {
             // An IPv6 address without a port ends with its bracket.
             Some((host, port)) if !port.ends_with(']') => {
                 (host, port.parse().map_err(|_| wrong(&format!("\"{port}\" is no port")))?)
             }
-            _ => (rest, PORT_DEFAULT),
+            _ => (rest, port_default),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if host.is_empty() || host.contains(['/', '@']) {
             return Err(wrong("no host"));
         }
-        Ok(BrokerUrl { host: host.to_owned(), port })
+        Ok(AnyBrokerUrl { url: BrokerUrl { host: host.to_owned(), port }, tls })
     }
 }
 
@@ -70,5 +93,13 @@ mod tests {
         ] {
             assert!(parse(wrong).expect_err(wrong).contains(part), "{wrong}");
         }
+    }
+
+    #[test]
+    fn with_tls_only_the_scheme_and_the_port_differ() {
+        let parse = |text: &str| text.parse::<AnyBrokerUrl>().map(|any| (any.url.host, any.url.port, any.tls));
+        assert_eq!(parse("mqtts://cloud.example"), Ok(("cloud.example".into(), 8883, true)));
+        assert_eq!(parse("mqtts://cloud.example:9"), Ok(("cloud.example".into(), 9, true)));
+        assert_eq!(parse("mqtt://cloud.example"), Ok(("cloud.example".into(), 1883, false)));
     }
 }

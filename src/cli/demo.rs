@@ -28,7 +28,7 @@ use crate::fleet::{Delivery, Fleet, FleetSpec, Gap, Silent, Stragglers};
 use crate::model::time::{EventTime, ProcTime, Span};
 
 use self::books::Account;
-use self::children::{Broker, Process, ScratchDir};
+use self::children::{Broker, Mosquitto, Process, ScratchDir};
 
 mod books;
 mod children;
@@ -151,8 +151,9 @@ aggregates = ["count", "mean", "min", "max"]
 impl Demo {
     fn start(clock: SystemClock) -> anyhow::Result<Demo> {
         let dir = ScratchDir::new()?;
-        let devices = Broker::start(&clock, "devices-broker", dir.path())?;
-        let cloud = Broker::start(&clock, "cloud-broker", dir.path())?;
+        let program = Mosquitto::find()?;
+        let devices = Broker::start(&clock, &program, "devices-broker", dir.path())?;
+        let cloud = Broker::start(&clock, &program, "cloud-broker", dir.path())?;
         let config = dir.path().join("tidegate.toml");
         fs::write(&config, agent_config(&dir, devices.port, cloud.port))?;
         let program = std::env::current_exe().context("cannot find this program")?;

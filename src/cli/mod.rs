@@ -5,6 +5,7 @@ pub mod broker_url;
 pub mod check;
 pub mod decode;
 pub mod demo;
+pub mod fleet;
 pub mod outbox;
 pub mod quarantine;
 pub mod receive;
@@ -41,6 +42,7 @@ enum Command {
     Decode(decode::Args),
     Replay(replay::Args),
     Demo(demo::Args),
+    Fleet(fleet::Args),
     Receive(receive::Args),
     Status(status::Args),
     Outbox(outbox::Args),
@@ -59,6 +61,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Decode(args) => decode::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Fleet(args) => fleet::run(args),
         Command::Receive(args) => receive::run(args),
         Command::Status(args) => status::run(args),
         Command::Outbox(args) => outbox::run(args),

@@ -24,6 +24,7 @@ use crate::model::time::{EventTime, Span};
 
 use crate::model::rng::Rng;
 
+pub mod load;
 pub mod mixed;
 pub mod oracle;
 pub mod plot;

@@ -17,6 +17,7 @@ mod cloud;
 #[path = "../world/edge_node.rs"]
 mod edge_node;
 mod exact;
+mod fleet;
 mod garbage;
 mod kill;
 mod lifecycle;

@@ -331,7 +331,9 @@ impl Session<'_> {
     async fn send_command(&mut self, command: Command) -> Result<(), End> {
         let Command { topic, payload } = command;
         let payload = Bytes::from(payload);
-        let publish = Outgoing { topic, payload, retain: false, packet: None, properties: Properties::default() };
+        let properties = Properties::default();
+        let publish =
+            Outgoing { topic, payload, retain: false, packet: None, exactly_once: false, dup: false, properties };
         self.send([ToBroker::Publish(publish)]).await
     }
 

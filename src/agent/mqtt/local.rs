@@ -173,6 +173,8 @@ impl Session<'_> {
                 payload: Bytes::from(payload),
                 retain: self.spec.retain,
                 packet: self.spec.acknowledged.then(|| self.in_flight.insert(now, ())),
+                exactly_once: false,
+                dup: false,
                 properties: Properties::default(),
             }));
             let more = self.in_flight.has_room() && packets.len() < LOCAL_LEN;

@@ -12,6 +12,7 @@ pub mod keep_alive;
 pub mod listener;
 pub mod local;
 pub mod packet;
+pub mod pipeline;
 pub mod proxy;
 pub mod reason;
 pub mod retry;

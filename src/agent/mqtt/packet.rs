@@ -19,8 +19,17 @@ pub enum FromBroker {
         /// Why not, or that it worked.
         reason: Reason,
     },
+    /// The second step of a publish of ours at `QoS` 2.
+    PubRec {
+        /// Its packet id.
+        packet: u16,
+        /// Why not, or that it worked.
+        reason: Reason,
+    },
     /// The third step of `QoS` 2, with its packet id.
     PubRel(u16),
+    /// The last step of a publish of ours at `QoS` 2, with its packet id.
+    PubComp(u16),
     /// The answer to SUBSCRIBE, filter by filter.
     SubAck(Vec<Grant>),
     /// The answer to a ping.
@@ -88,12 +97,14 @@ pub enum Grant {
 /// What we send.
 #[derive(Debug)]
 pub enum ToBroker {
-    /// A message at `QoS` 1, or 0 without a packet id.
+    /// A message at `QoS` 1 or 2, or 0 without a packet id.
     Publish(Outgoing),
     /// A message of this packet id is taken.
     PubAck(u16),
     /// The second step of `QoS` 2.
     PubRec(u16),
+    /// The third step of a publish of ours at `QoS` 2.
+    PubRel(u16),
     /// The last step of `QoS` 2.
     PubComp(u16),
     /// These filters, at `QoS` 1.
@@ -120,6 +131,10 @@ pub struct Outgoing {
     pub retain: bool,
     /// `None`: at `QoS` 0, without an answer.
     pub packet: Option<u16>,
+    /// At `QoS` 2, where it has a packet id.
+    pub exactly_once: bool,
+    /// It was sent before, in this session.
+    pub dup: bool,
     /// What MQTT 5 says beside it.
     pub properties: Properties,
 }

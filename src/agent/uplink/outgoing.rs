@@ -31,7 +31,7 @@ pub(super) fn terms(broker: &Terms, topic_bytes_max: usize) -> UplinkTerms {
 pub(super) fn batch(batch: Batch, packet: u16) -> Outgoing {
     let properties = properties(&batch);
     let Batch { topic, payload, .. } = batch;
-    Outgoing { topic, payload: Bytes::from(payload), retain: false, packet: Some(packet), properties }
+    at_least_once(topic, payload, false, packet, properties)
 }
 
 /// With MQTT 5 a receiver, a bridge or a rule in the cloud need not open the payload to know
@@ -61,7 +61,12 @@ fn properties(batch: &Batch) -> Properties {
 /// The status document as a packet.
 pub(super) fn status(topic: &str, document: Vec<u8>, retain: bool, packet: u16) -> Outgoing {
     let properties = Properties { content_type: Some("application/json"), ..Properties::default() };
-    Outgoing { topic: topic.to_owned(), payload: Bytes::from(document), retain, packet: Some(packet), properties }
+    at_least_once(topic.to_owned(), document, retain, packet, properties)
+}
+
+fn at_least_once(topic: String, payload: Vec<u8>, retain: bool, packet: u16, properties: Properties) -> Outgoing {
+    let (payload, packet) = (Bytes::from(payload), Some(packet));
+    Outgoing { topic, payload, retain, packet, exactly_once: false, dup: false, properties }
 }
 
 /// Bytes of the longest topic of a batch below one of so many bytes.

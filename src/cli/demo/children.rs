@@ -1,4 +1,4 @@
-//! The demo's child processes: two mosquittos and the agent. Each is ended by
+//! The demo's child processes: two brokers and the agent. Each is ended by
 //! its own handle, also when the demo fails half-way.
 
 use std::fs::{self, File};
@@ -37,7 +37,19 @@ pub(super) struct Process {
     log: PathBuf,
 }
 
-/// A mosquitto on a loopback port.
+/// An MQTT broker that can be started on a loopback port.
+pub(super) trait BrokerProgram {
+    /// Starts it on this port; its files are in `dir`, and begin with `name`.
+    fn command(&self, port: u16, name: &str, dir: &Path) -> anyhow::Result<Command>;
+}
+
+/// Debian's broker.
+#[derive(Debug)]
+pub(super) struct Mosquitto {
+    program: PathBuf,
+}
+
+/// A broker on a loopback port.
 #[derive(Debug)]
 pub(super) struct Broker {
     /// Its port.
@@ -122,16 +134,35 @@ impl Drop for Process {
     }
 }
 
+impl Mosquitto {
+    /// Where it is installed.
+    pub(super) fn find() -> anyhow::Result<Mosquitto> {
+        Ok(Mosquitto { program: find_mosquitto(program_dirs())? })
+    }
+}
+
+impl BrokerProgram for Mosquitto {
+    fn command(&self, port: u16, name: &str, dir: &Path) -> anyhow::Result<Command> {
+        let config = dir.join(format!("{name}.conf"));
+        fs::write(&config, broker_config(port))?;
+        let mut command = Command::new(&self.program);
+        command.arg("-c").arg(config);
+        Ok(command)
+    }
+}
+
 impl Broker {
-    /// Starts mosquitto and waits until it answers.
-    pub(super) fn start(clock: &SystemClock, name: &'static str, dir: &Path) -> anyhow::Result<Broker> {
-        let program = find_mosquitto(program_dirs())?;
+    /// Starts it on a free port and waits until it answers.
+    pub(super) fn start(
+        clock: &SystemClock,
+        program: &impl BrokerProgram,
+        name: &'static str,
+        dir: &Path,
+    ) -> anyhow::Result<Broker> {
         let mut failure = None;
         for _ in 0..PORT_TRIES {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-            let config = dir.join(format!("{name}.conf"));
-            fs::write(&config, broker_config(port))?;
-            let mut process = Process::start(name, Command::new(&program).arg("-c").arg(&config), dir)?;
+            let mut process = Process::start(name, &mut program.command(port, name, dir)?, dir)?;
             match wait_until_it_answers(clock, &mut process, port)? {
                 None => return Ok(Broker { port, process }),
                 Some(status) => failure = Some(process.failure(status)),

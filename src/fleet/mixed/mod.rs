@@ -25,7 +25,7 @@ mod written;
 use crate::model::time::{EventTime, Span};
 
 pub use plan::plan;
-pub use systems::{ALL, System};
+pub use systems::{ALL, CLIMATE, System};
 
 /// Event time of the beginning: 2024-03-31 00:30 UTC. Half an hour later the clocks of
 /// Berlin, and of the devices that show them, go from 2:00 to 3:00.

@@ -4,12 +4,28 @@
 use crate::model::time::EventTime;
 
 const DAY_MS: i64 = 86_400_000;
-/// 2024-03-31 01:00 UTC: in Berlin, summer begins.
-const SUMMER: EventTime = EventTime::from_millis(1_711_846_800_000);
+const HOUR_MS: i64 = 3_600_000;
 
-/// Minutes by which clocks in Berlin are ahead of UTC around the start of the fleet.
+/// Minutes by which clocks in Berlin are ahead of UTC, by the rule of 1996: it is summer from
+/// 01:00 UTC on the last Sunday of March to 01:00 UTC on the last Sunday of October.
 pub(super) fn berlin(at: EventTime) -> i64 {
-    if at < SUMMER { 60 } else { 120 }
+    let day = at.as_millis().div_euclid(DAY_MS);
+    let (_, month, of_month) = date(day);
+    let changes = |day: i64, of_month: i64| (day - of_month + last_sunday(day, of_month)) * DAY_MS + HOUR_MS;
+    let summer = match month {
+        4..=9 => true,
+        3 => at.as_millis() >= changes(day, of_month),
+        10 => at.as_millis() < changes(day, of_month),
+        _ => false,
+    };
+    if summer { 120 } else { 60 }
+}
+
+/// The day of the month, of 31 days, that is its last Sunday. `day` is its day `of_month`.
+fn last_sunday(day: i64, of_month: i64) -> i64 {
+    // 1970-01-01 was a Thursday.
+    let weekday_of_31 = (day - of_month + 31 + 4).rem_euclid(7);
+    31 - weekday_of_31
 }
 
 /// `2024-03-31T01:30:00`, so many minutes east of Greenwich; what is below a second is cut.
@@ -64,6 +80,18 @@ mod tests {
         assert_eq!(shown(at(0)), "2024-03-31T01:30:00");
         assert_eq!(shown(at(1_799)), "2024-03-31T01:59:59");
         assert_eq!(shown(at(1_800)), "2024-03-31T03:00:00");
+    }
+
+    #[test]
+    fn clocks_in_berlin_change_twice_a_year() {
+        let east = |millis: i64| berlin(EventTime::from_millis(millis));
+        let spring_2024 = 1_711_846_800_000;
+        let autumn_2024 = 1_729_990_800_000;
+        let spring_2026 = 1_774_746_000_000;
+        assert_eq!([spring_2024 - 1, spring_2024].map(east), [60, 120]);
+        assert_eq!([autumn_2024 - 1, autumn_2024].map(east), [120, 60]);
+        assert_eq!([spring_2026 - 1, spring_2026].map(east), [60, 120]);
+        assert_eq!([1_796_083_200_000, 1_783_000_000_000].map(east), [60, 120], "December and July");
     }
 
     #[test]

@@ -142,6 +142,8 @@ fn a_batch_is_written_as_its_version_has_it() {
         payload: Bytes::from_static(b"x"),
         retain: true,
         packet: Some(7),
+        exactly_once: false,
+        dup: false,
         properties: Properties { content_type: Some("c"), expiry_secs: Some(5), user: vec![("k", "v")] },
     };
     let written = |codec: Codec, packet| {
@@ -164,6 +166,40 @@ fn a_batch_is_written_as_its_version_has_it() {
         let refused = codec.encode(ToBroker::Publish(huge.clone()), &mut BytesMut::new());
         assert!(matches!(refused, Err(CodecError::TooLarge(_))), "{refused:?}");
     }
+}
+
+#[test]
+fn a_publisher_at_qos_2_speaks_and_understands_all_four_steps() {
+    let outgoing = || Outgoing {
+        topic: "t".into(),
+        payload: Bytes::from_static(b"x"),
+        retain: false,
+        packet: Some(7),
+        exactly_once: true,
+        dup: true,
+        properties: Properties::default(),
+    };
+    let written = |codec: Codec, packet| {
+        let mut out = BytesMut::new();
+        codec.encode(packet, &mut out).expect("written");
+        out.to_vec()
+    };
+    assert_eq!(written(V4, ToBroker::Publish(outgoing())), b"\x3c\x06\x00\x01t\x00\x07x");
+    assert_eq!(written(V5, ToBroker::Publish(outgoing())), b"\x3c\x07\x00\x01t\x00\x07\x00x");
+    for codec in [V4, V5] {
+        assert_eq!(written(codec, ToBroker::PubRel(7)), b"\x62\x02\x00\x07");
+        match one(codec, b"\x50\x02\x00\x07") {
+            FromBroker::PubRec { packet: 7, reason } => assert!(!reason.is_refusal()),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(one(codec, b"\x70\x02\x00\x07"), FromBroker::PubComp(7)));
+    }
+    match one(V5, b"\x50\x03\x00\x07\x97") {
+        FromBroker::PubRec { packet: 7, reason } => assert!(reason.is_refusal()),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(one(V5, b"\x70\x04\x00\x07\x92\x00"), FromBroker::PubComp(7)));
+    malformed(V5, b"\x50\x01\x00");
 }
 
 fn greeting() -> Greeting {

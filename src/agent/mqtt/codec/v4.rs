@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use rumqttc::mqttbytes::v4::{
-    Connect, ConnectReturnCode, LastWill, Login, Packet, PubAck, PubComp, PubRec, Publish, SubAck, Subscribe,
+    Connect, ConnectReturnCode, LastWill, Login, Packet, PubAck, PubComp, PubRec, PubRel, Publish, SubAck, Subscribe,
     SubscribeFilter, SubscribeReasonCode,
 };
 use rumqttc::mqttbytes::{Error, QoS};
@@ -21,7 +21,9 @@ pub(super) fn decode(mut frame: Frame) -> Result<FromBroker, CodecError> {
     Ok(match Packet::read(&mut frame.bytes, PACKET_BYTES_MAX + HEADER_BYTES_MAX).map_err(unreadable)? {
         Packet::Publish(publish) => FromBroker::Publish(arrived(publish)),
         Packet::PubAck(ack) => FromBroker::PubAck { packet: ack.pkid, reason: Reason::default() },
+        Packet::PubRec(received) => FromBroker::PubRec { packet: received.pkid, reason: Reason::default() },
         Packet::PubRel(release) => FromBroker::PubRel(release.pkid),
+        Packet::PubComp(complete) => FromBroker::PubComp(complete.pkid),
         Packet::SubAck(ack) => FromBroker::SubAck(grants(&ack)),
         Packet::ConnAck(ack) => FromBroker::ConnAck(ConnAck {
             resumed: ack.session_present,
@@ -30,8 +32,6 @@ pub(super) fn decode(mut frame: Frame) -> Result<FromBroker, CodecError> {
         }),
         Packet::PingResp => FromBroker::PingResp,
         Packet::Connect(_)
-        | Packet::PubRec(_)
-        | Packet::PubComp(_)
         | Packet::Subscribe(_)
         | Packet::Unsubscribe(_)
         | Packet::UnsubAck(_)
@@ -84,6 +84,7 @@ pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecEr
             ToBroker::Publish(outgoing) => Packet::Publish(publish(outgoing)),
             ToBroker::PubAck(packet) => Packet::PubAck(PubAck::new(packet)),
             ToBroker::PubRec(packet) => Packet::PubRec(PubRec::new(packet)),
+            ToBroker::PubRel(packet) => Packet::PubRel(PubRel::new(packet)),
             ToBroker::PubComp(packet) => Packet::PubComp(PubComp::new(packet)),
             ToBroker::Subscribe { packet, filters } => {
                 let filters = filters.into_iter().map(|filter| SubscribeFilter::new(filter, QoS::AtLeastOnce));
@@ -97,8 +98,13 @@ pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecEr
 }
 
 fn publish(outgoing: Outgoing) -> Publish {
-    let qos = if outgoing.packet.is_some() { QoS::AtLeastOnce } else { QoS::AtMostOnce };
+    let qos = match outgoing.packet {
+        None => QoS::AtMostOnce,
+        Some(_) if outgoing.exactly_once => QoS::ExactlyOnce,
+        Some(_) => QoS::AtLeastOnce,
+    };
     let mut publish = Publish::from_bytes(outgoing.topic, qos, outgoing.payload);
+    publish.dup = outgoing.dup;
     publish.retain = outgoing.retain;
     publish.pkid = outgoing.packet.unwrap_or(0);
     publish

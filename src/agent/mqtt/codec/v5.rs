@@ -6,7 +6,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use rumqttc::v5::mqttbytes::v5::{
     ConnAckProperties, Connect, ConnectProperties, Disconnect, DisconnectProperties, DisconnectReasonCode, LastWill,
-    Login, Packet, PingReq, PubAckProperties, Publish, PublishProperties,
+    Login, Packet, PingReq, PubAckProperties, PubRel, Publish, PublishProperties,
 };
 use rumqttc::v5::mqttbytes::{Error, QoS};
 
@@ -16,8 +16,12 @@ use crate::model::limits::PACKET_BYTES_MAX;
 
 use super::{CodecError, Frame};
 
+/// For so long a broker keeps the session of a connection that is gone, if it is to keep it.
+const SESSION_SECS: u32 = 3_600;
 const CONNACK: u8 = 2;
 const PUBACK: u8 = 4;
+const PUBREC: u8 = 5;
+const PUBCOMP: u8 = 7;
 const PINGRESP: u8 = 13;
 const DISCONNECT: u8 = 14;
 const AUTH: u8 = 15;
@@ -25,11 +29,14 @@ const AUTH: u8 = 15;
 pub(super) fn decode(frame: Frame) -> Result<FromBroker, CodecError> {
     match frame.kind() {
         CONNACK => connack(frame.into_body()),
-        PUBACK => puback(frame.into_body()),
+        PUBACK => answer(frame.into_body()).map(|(packet, reason)| FromBroker::PubAck { packet, reason }),
+        PUBREC => answer(frame.into_body()).map(|(packet, reason)| FromBroker::PubRec { packet, reason }),
+        // Its reason says at most that the broker has forgotten the message, which it had taken.
+        PUBCOMP => answer(frame.into_body()).map(|(packet, _)| FromBroker::PubComp(packet)),
         PINGRESP => Ok(FromBroker::PingResp),
         DISCONNECT => disconnect(frame.into_body()),
         AUTH => Err(CodecError::Auth),
-        kind @ (1 | 3 | 5..=12) => Ok(FromBroker::Other(kind)),
+        kind @ (1 | 3 | 6 | 8..=12) => Ok(FromBroker::Other(kind)),
         kind => Err(CodecError::Malformed(format!("no packet has type {kind}"))),
     }
 }
@@ -61,18 +68,19 @@ fn terms(properties: &ConnAckProperties) -> Result<Terms, CodecError> {
     })
 }
 
-fn puback(mut body: Bytes) -> Result<FromBroker, CodecError> {
+/// The answers to a publish look alike; so do their properties.
+fn answer(mut body: Bytes) -> Result<(u16, Reason), CodecError> {
     if body.len() < 2 {
         return Err(short());
     }
     let packet = body.get_u16();
     if body.is_empty() {
-        return Ok(FromBroker::PubAck { packet, reason: Reason::default() });
+        return Ok((packet, Reason::default()));
     }
     let code = byte(&mut body)?;
     let properties = if body.is_empty() { None } else { PubAckProperties::read(&mut body).map_err(unreadable)? };
     let text = properties.and_then(|properties| properties.reason_string);
-    Ok(FromBroker::PubAck { packet, reason: Reason::new(code, text.as_deref()) })
+    Ok((packet, Reason::new(code, text.as_deref())))
 }
 
 fn disconnect(mut body: Bytes) -> Result<FromBroker, CodecError> {
@@ -103,6 +111,7 @@ fn unreadable(error: Error) -> CodecError {
 pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecError> {
     let packet = match packet {
         ToBroker::Publish(outgoing) => Packet::Publish(publish(outgoing)),
+        ToBroker::PubRel(packet) => Packet::PubRel(PubRel::new(packet, None)),
         ToBroker::PingReq => Packet::PingReq(PingReq),
         ToBroker::Disconnect => Packet::Disconnect(Disconnect::new(DisconnectReasonCode::NormalDisconnection)),
         ToBroker::PubAck(_) | ToBroker::PubRec(_) | ToBroker::PubComp(_) | ToBroker::Subscribe { .. } => {
@@ -113,9 +122,13 @@ pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecEr
 }
 
 fn publish(outgoing: Outgoing) -> Publish {
-    let qos = if outgoing.packet.is_some() { QoS::AtLeastOnce } else { QoS::AtMostOnce };
+    let qos = match outgoing.packet {
+        None => QoS::AtMostOnce,
+        Some(_) if outgoing.exactly_once => QoS::ExactlyOnce,
+        Some(_) => QoS::AtLeastOnce,
+    };
     Publish {
-        dup: false,
+        dup: outgoing.dup,
         qos,
         retain: outgoing.retain,
         topic: Bytes::from(outgoing.topic),
@@ -137,8 +150,8 @@ fn properties(properties: Properties) -> PublishProperties {
 pub(super) fn connect(greeting: Greeting, out: &mut BytesMut) -> Result<(), CodecError> {
     let limit = u32::try_from(PACKET_BYTES_MAX).expect("8 MiB fits 32 bits");
     let properties = ConnectProperties {
-        // The session ends with the connection; the outbox is what remembers.
-        session_expiry_interval: Some(0),
+        // A clean session ends with the connection; the outbox is what remembers.
+        session_expiry_interval: Some(if greeting.clean { 0 } else { SESSION_SECS }),
         max_packet_size: Some(limit),
         ..ConnectProperties::new()
     };

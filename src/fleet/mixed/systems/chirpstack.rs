@@ -9,7 +9,7 @@ use crate::model::time::EventTime;
 pub(super) struct ChirpStack;
 
 fn name(device: u32) -> String {
-    format!("a8000000000000{device:02x}")
+    format!("a8{device:014x}")
 }
 
 fn topic(device: u32, event: &str) -> String {

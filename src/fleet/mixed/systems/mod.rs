@@ -1,6 +1,7 @@
 //! The systems, one file each. A further one is its file and its line in [`ALL`].
 
 mod chirpstack;
+mod climate;
 mod esphome;
 mod home_assistant;
 mod opcua;
@@ -67,3 +68,6 @@ pub static ALL: [&dyn System; 11] = [
     &opcua::OpcUa,
     &esphome::EspHome,
 ];
+
+/// The plain JSON of the documentation: no preset's, so not one of [`ALL`].
+pub static CLIMATE: &dyn System = &climate::Climate;

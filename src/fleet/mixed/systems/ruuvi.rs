@@ -20,7 +20,8 @@ const BATTERY_MV: u16 = 2_975;
 const SECOND_MS: i64 = 1_000;
 
 fn name(device: u32) -> String {
-    format!("C0:00:00:00:00:{device:02X}")
+    let [_, high, middle, low] = device.to_be_bytes();
+    format!("C0:00:00:{high:02X}:{middle:02X}:{low:02X}")
 }
 
 /// Thousandths of g on each axis, in eighths of g.
@@ -41,7 +42,8 @@ fn advertisement(device: u32, one: &Measured) -> Vec<u8> {
     bytes.extend(((BATTERY_MV - 1_600) << 5 | 0b1_0110).to_be_bytes());
     bytes.push(movements(one));
     bytes.extend(sequence(one).to_be_bytes());
-    bytes.extend([0xc0, 0, 0, 0, 0, u8::try_from(device).unwrap_or(u8::MAX)]);
+    let [_, high, middle, low] = device.to_be_bytes();
+    bytes.extend([0xc0, 0, 0, high, middle, low]);
     bytes
 }
 
