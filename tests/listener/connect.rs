@@ -68,7 +68,7 @@ fn a_second_connection_with_the_same_id_takes_the_session_over() {
         let mut second = connect.open(&server);
         assert!(second.session_present, "{version:?}");
         let reason = first.ends();
-        if version == Version::V5 {
+        if version == Version::V5 && server.is_ours() {
             assert_eq!(reason, Some(0x8E), "session taken over");
         }
         let mut device = Connect::new(version, "device").open(&server);
