@@ -81,7 +81,7 @@ fn properties(dice: &mut Dice, out: &mut Vec<u8>, is_v5: bool, of: &[&[u8]]) {
     if !is_v5 {
         return;
     }
-    let mut section = Vec::new();
+    let mut section: Vec<u8> = Vec::new();
     while dice.one_in(2) {
         section.extend(dice.pick(of));
     }
@@ -120,7 +120,7 @@ fn connect(dice: &mut Dice, is_v5: bool) -> Vec<u8> {
     let mut body = b"\0\x04MQTT".to_vec();
     body.extend([4 + u8::from(is_v5), flags, 0, dice.byte()]);
     properties(dice, &mut body, is_v5, HELLO);
-    text(&mut body, dice.pick(&[b"client", b"", b"x\x07", b"ab"] as &[&[u8]]));
+    text(&mut body, dice.pick::<[u8]>(&[b"client", b"", b"x\x07", b"ab"]));
     if flags & 0x04 != 0 {
         properties(dice, &mut body, is_v5, WILL);
         text(&mut body, b"w");
@@ -145,7 +145,8 @@ fn packet(dice: &mut Dice, is_v5: bool) -> Vec<u8> {
                 body.extend(dice.id().to_be_bytes());
             }
             properties(dice, &mut body, is_v5, MESSAGE);
-            let len = dice.below(if dice.one_in(20) { 3_000 } else { 40 });
+            let bound = if dice.one_in(20) { 3_000 } else { 40 };
+            let len = dice.below(bound);
             body.extend((0..len).map(|_| dice.byte()));
             first
         }

@@ -234,7 +234,7 @@ impl Gateway {
         self.driver.advance(now(at), &mut |effect| match effect {
             Effect::Ack(_) => acks += 1,
             Effect::Command(command) => commands.push(command),
-            Effect::Publish(_) | Effect::PublishLocal(_) | Effect::Replayed(_) => {
+            Effect::Publish(_) | Effect::PublishLocal(_) | Effect::Replayed(_) | Effect::Tell { .. } => {
                 panic!("nobody is there to publish to")
             }
         });

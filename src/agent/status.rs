@@ -222,7 +222,7 @@ mod tests {
         let mut uplink = ConnectionFacts::default();
         uplink.handle_down(now.proc, "connection refused".into());
         let mut health = vec!["storage is full".to_owned()];
-        add_reasons(&mut health, &devices, &uplink);
+        add_reasons(&mut health, Some(&devices), Some(&uplink));
         let engine = serde_json::json!({"epoch": 1});
         let mut local = ConnectionFacts::default();
         local.handle_down(now.proc, "timed out".into());
@@ -231,8 +231,9 @@ mod tests {
         let status = Status {
             identity: &identity,
             now,
-            devices: &devices,
-            uplink: &uplink,
+            devices: Some(&devices),
+            uplink: Some(&uplink),
+            listener: None,
             local: Some(&local),
             wear,
             samples: Some(SampleFacts { kept: 3, bytes: 700, dropped: 1, failed: 0 }),
@@ -261,11 +262,11 @@ mod tests {
         devices.refused.clear();
         uplink.handle_up(now.proc, "old files".into());
         health.clear();
-        add_reasons(&mut health, &devices, &uplink);
+        add_reasons(&mut health, Some(&devices), Some(&uplink));
         assert_eq!(health, ["uplink: old files"]);
         uplink.handle_up(now.proc, String::new());
         health.clear();
-        add_reasons(&mut health, &devices, &uplink);
+        add_reasons(&mut health, Some(&devices), Some(&uplink));
         assert_eq!(health, Vec::<String>::new());
     }
 }

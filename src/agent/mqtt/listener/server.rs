@@ -70,7 +70,7 @@ impl Drop for Gone {
         if let Err(input) = self.inbox.send_ready(Input::ClientDown { connection }) {
             let inbox = self.inbox.clone();
             // Closed: nobody is left who wants to know.
-            tokio::spawn(async move { drop(inbox.send(input).await) });
+            tokio::spawn(async move { inbox.send(input).await });
         }
     }
 }
