@@ -254,7 +254,9 @@ impl<E: Engine> EngineThread<E> {
         }
         let own = self.routes.take_own();
         if !own.is_empty() {
-            own.iter().for_each(|message| self.engine.handle(now, Event::Own(message)));
+            for message in &own {
+                self.engine.handle(now, Event::Own(message));
+            }
             self.engine.advance(now, &mut |effect| self.routes.perform(effect));
         }
     }

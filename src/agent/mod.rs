@@ -22,6 +22,7 @@ pub mod shutdown;
 pub mod status;
 pub mod store;
 pub mod systemd;
+mod tasks;
 pub mod telemetry;
 pub mod uplink;
 pub mod wear;
@@ -38,25 +39,20 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use crate::config::boot::{BrokerSpec, Config};
+use crate::config::boot::Config;
 use crate::engine::driver::Driver;
-use crate::engine::spec::StreamSpec;
 use crate::engine::step::Clock;
-use crate::model::ids::push_escaped;
 use crate::model::time::Span;
 
 use clock::{SystemClock, sleep};
 use engine_thread::{Engine, Peers, Wiring};
 use inbox::{InboxSender, Input, inbox};
-use mqtt::backoff::WAIT_MAX;
-use mqtt::ingest::IngestSpec;
 use mqtt::listener::facts::ListenerFacts;
-use mqtt::local::LocalTask;
 use outbox::viewer::Viewer;
 use rejected::Samples;
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
-use uplink::mqtt::{ACK_MAX, UplinkSpec};
+use tasks::Tasks;
 use wear::BlockDevice;
 
 /// Name resolution runs on these, one attempt each, and an attempt that was given up after
@@ -105,8 +101,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let (sender, receiver) = inbox();
     let identity = Identity { gateway: config.pipeline.gateway.as_str().to_owned(), config_hash: config.hash.clone() };
     let control = config.control.as_deref();
-    let ingest_spec = ingest_spec(config);
-    let uplink_spec = uplink_spec(config, &identity);
+    let last_will = identity.last_will();
     let commit = config.pipeline.commit;
     let commit_interval = commit.budget.map_or(commit.interval, |budget| budget.interval_max);
     let device = BlockDevice::of(&config.storage.path);
@@ -125,14 +120,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
 
     let (stop_in, stopping) = watch::channel(false);
-    let ingest = ingest_spec.map(|spec| mqtt::ingest::run(spec, sender.clone(), clock, stopping.clone()));
-    let mut ingest = tokio::spawn(where_wanted(ingest, stopping.clone()));
-    let local = local_task(config).map(|task| mqtt::local::run(task, sender.clone(), clock, stopping.clone()));
-    let mut local = tokio::spawn(where_wanted(local, stopping.clone()));
-    let listener = listener_task(config, facts, &sender, clock, &stopping);
-    let mut listener = tokio::spawn(where_wanted(listener, stopping.clone()));
-    let uplink = uplink_spec.map(|spec| uplink::mqtt::run(spec, sender.clone(), clock, stopping.clone()));
-    let mut uplink = tokio::spawn(where_wanted(uplink, stopping));
+    let mut peers = Tasks::spawn(config, &last_will, facts, &sender, clock, &stopping);
     let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
     let control_task = control.and_then(|path| serve_control(path, &sender, viewer, &samples));
     if let Some(every) = systemd::pulse_every() {
@@ -145,10 +133,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let reason = tokio::select! {
         reason = &mut stop => reason,
         _ = &mut engine_ended => bail!("the engine thread ended by itself: see the log above"),
-        ended = &mut ingest => bail!("the ingest task ended by itself: {ended:?}"),
-        ended = &mut uplink => bail!("the uplink task ended by itself: {ended:?}"),
-        ended = &mut listener => bail!("the listener ended by itself: {ended:?}"),
-        ended = &mut local => bail!("the task for local results ended by itself: {ended:?}"),
+        name = peers.ended() => bail!("{name} ended by itself: see the log above"),
     };
 
     info!(reason, "stopping");
@@ -171,8 +156,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     }
     samples.stop().await;
     let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
-    let farewell = async { tokio::join!(&mut ingest, &mut uplink, &mut local, &mut listener) };
-    if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
+    if timeout(Duration::from_millis(left.as_millis()), peers.farewell()).await.is_err() {
         warn!("a broker does not answer: ending without a farewell");
     }
     if thread.join().is_err() {
@@ -180,15 +164,6 @@ pub async fn supervise<E: Engine + Send + 'static>(
     }
     info!("stopped");
     Ok(())
-}
-
-/// What is not configured waits for the stop.
-async fn where_wanted(task: Option<impl Future<Output = ()>>, mut stop: watch::Receiver<bool>) {
-    match task {
-        Some(task) => task.await,
-        // An error says the same: nobody is left who could stop it.
-        None => drop(stop.wait_for(|stop| *stop).await),
-    }
 }
 
 /// Until the engine thread ends.
@@ -212,38 +187,4 @@ fn serve_control(
             None
         }
     }
-}
-
-fn ingest_spec(config: &Config) -> Option<IngestSpec> {
-    let broker = config.devices.clone()?;
-    let mut filters: Vec<String> = config.pipeline.streams.iter().flat_map(StreamSpec::filters).collect();
-    filters.sort();
-    filters.dedup();
-    Some(IngestSpec { broker, filters, retry_max: WAIT_MAX })
-}
-
-fn listener_task(
-    config: &Config,
-    facts: Option<Arc<ListenerFacts>>,
-    inbox: &InboxSender,
-    clock: SystemClock,
-    stop: &watch::Receiver<bool>,
-) -> Option<impl Future<Output = ()> + use<>> {
-    let (spec, limits) = (config.listener.clone()?, config.pipeline.broker?);
-    Some(mqtt::listener::run(spec, limits, facts?, inbox.clone(), clock, stop.clone()))
-}
-
-/// On a connection of its own, so under a client id of its own.
-fn local_task(config: &Config) -> Option<LocalTask> {
-    let (devices, spec) = (config.devices.clone()?, config.local?);
-    let broker = BrokerSpec { client_id: format!("{}-local", devices.client_id), ..devices };
-    Some(LocalTask { broker, spec, retry_max: WAIT_MAX })
-}
-
-fn uplink_spec(config: &Config, identity: &Identity) -> Option<UplinkSpec> {
-    let broker = config.uplink.clone()?;
-    let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
-    push_escaped(&mut status_topic, &identity.gateway).expect("memory does not fail");
-    status_topic.push_str("/status");
-    Some(UplinkSpec { broker, status_topic, will: identity.last_will(), retry_max: WAIT_MAX, ack_max: ACK_MAX })
 }

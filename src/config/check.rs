@@ -94,12 +94,14 @@ enum Purpose {
     Broker,
 }
 
+/// `None`: there is to be none.
+type WantedListener = Option<Listener>;
+
 /// The parts that could be built, with whatever is wrong in the report.
 struct Parts {
     pipeline: Option<PipelineSpec>,
     brokers: Brokers,
-    /// `None` in it: there is none.
-    listener: Option<Option<Listener>>,
+    listener: Option<WantedListener>,
     storage: Option<StorageSpec>,
     control: Option<PathBuf>,
     local: Option<LocalSpec>,

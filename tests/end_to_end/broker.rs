@@ -288,7 +288,7 @@ pub(crate) fn has_mosquitto() -> bool {
 /// What these lines of mosquitto's configuration are in ours, and whether it persists. `None`:
 /// only mosquitto has that.
 fn own_config(lines: &[&str]) -> Option<(String, bool)> {
-    let mut config = String::new();
+    let mut lines_of_ours = vec!["queue_size = '64MiB'".to_owned()];
     let mut persists = false;
     for line in lines {
         let (name, value) = line.split_once(' ')?;
@@ -305,13 +305,13 @@ fn own_config(lines: &[&str]) -> Option<(String, bool)> {
                     return None;
                 }
                 let number = if number == 0 { most } else { number.min(most) };
-                config.push_str(&format!("{key} = {number}\n"));
+                lines_of_ours.push(format!("{key} = {number}"));
             }
-            "max_packet_size" => config.push_str(&format!("max_packet = '{value}B'\n")),
+            "max_packet_size" => lines_of_ours.push(format!("max_packet = '{value}B'")),
             _ => return None,
         }
     }
-    Some((config + "queue_size = '64MiB'\n", persists))
+    Some((lines_of_ours.join("\n"), persists))
 }
 
 /// Debian keeps it in `/usr/sbin`, which a user's PATH may lack.

@@ -52,6 +52,9 @@ impl Engine for Echo {
             | Event::Replay(_)
             | Event::UplinkTerms(_)
             | Event::UplinkRefused(..)
+            | Event::Client { .. }
+            | Event::Own(_)
+            | Event::ClientsDropped(_)
             | Event::Tick => {}
         }
     }

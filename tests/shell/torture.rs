@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use tidegate::agent::clock::SystemClock;
-use tidegate::agent::engine_thread::{self, Wiring};
+use tidegate::agent::engine_thread::{self, Peers, Wiring};
 use tidegate::agent::inbox::{Input, inbox};
 use tidegate::agent::mqtt::ingest::{self, IngestSpec};
 use tidegate::agent::status::Identity;
@@ -27,8 +27,15 @@ fn agent(devices: u16, cloud: u16, protocol: Protocol, stop: oneshot::Receiver<(
     let clock = SystemClock::start();
     let (sender, receiver) = inbox();
     let identity = Identity { gateway: "gw".into(), config_hash: String::new() };
-    let wiring =
-        Wiring { clock, inbox: receiver, identity, commit_interval: Span::from_secs(1), device: None, samples: None };
+    let wiring = Wiring {
+        clock,
+        inbox: receiver,
+        identity,
+        commit_interval: Span::from_secs(1),
+        device: None,
+        samples: None,
+        peers: Peers { devices: true, uplink: true, listener: None },
+    };
     let (alive, ended) = oneshot::channel();
     let thread = engine_thread::spawn(Echo::default(), wiring, alive).expect("a thread");
     let ingest_spec =

@@ -114,7 +114,9 @@ fn power_cuts_lose_nothing_that_a_device_was_told_is_on_disk() {
         left = rest;
         let wires = [scene.wire.clone(), scene.uplink_wire.clone()];
         volume.card().plan_cut(rng.below(REQUESTS), Kept::any(&mut rng), Rng::fork(SEED, cut), move || {
-            wires.iter().for_each(|wire| wire.set_weather(Weather::Dark));
+            for wire in &wires {
+                wire.set_weather(Weather::Dark);
+            }
         });
         if cut > 0 {
             scene.agent.start();

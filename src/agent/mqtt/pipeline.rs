@@ -204,7 +204,8 @@ impl Pipeline {
                 FromBroker::PubAck { packet, reason } | FromBroker::PubRec { packet, reason }
                     if reason.is_refusal() =>
                 {
-                    if self.flight.handle_done(packet).is_some() {
+                    let was_in_flight = self.flight.handle_done(packet).is_some();
+                    if was_in_flight {
                         self.tally.handle_refused(&format!("the broker refused a message: {reason}"));
                     }
                 }

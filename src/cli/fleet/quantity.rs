@@ -7,7 +7,7 @@ use crate::fleet::load::{Share, Wire};
 use crate::model::time::EventTime;
 
 /// Longest duration, a year: nothing that is computed from it overflows.
-const DURATION_MAX: Duration = Duration::from_secs(366 * 86_400);
+const DURATION_MAX: Duration = Duration::from_hours(366 * 24);
 const UNITS: [(&str, f64); 6] = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
 /// Messages per second; more is `max`.
 const RATE_MAX: u64 = 10_000_000;

@@ -38,6 +38,7 @@ fn connect(client_id: &str, clean_start: bool, session_expiry_secs: u32) -> Conn
     Connect { client_id: client_id.into(), clean_start, session_expiry_secs, receive_max: 10, will: None }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as a client says it")]
 fn will(topic: &str, delay_secs: u32) -> Option<Will> {
     Some(Will { message: message(topic, "gone", Q0), delay_secs })
 }

@@ -105,7 +105,7 @@ pub(super) struct Connection<'a, S> {
     out: BytesMut,
     /// Bytes of a packet that has not arrived whole, as counted in the sum of all.
     half_read: usize,
-    timer: Option<(ProcTime, Pin<Box<dyn Future<Output = ()> + Send>>)>,
+    timer: Option<(ProcTime, Timer)>,
     /// Since when the output waits.
     writing_since: Option<ProcTime>,
     /// The client is not read before this.
@@ -115,6 +115,7 @@ pub(super) struct Connection<'a, S> {
     allowed_at: ProcTime,
 }
 
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Waiting = Pin<Box<dyn Future<Output = Result<(), Closed>> + Send>>;
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
@@ -151,11 +152,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     Err(end) => ended = Some(end),
                 }
             }
-            if let (Some(end), None) = (&ended, &waiting) {
-                if self.read.is_empty() {
-                    debug!(%end, "a client's connection ends");
-                    return ended.unwrap_or(End::Closed);
-                }
+            let idle = waiting.is_none() && self.read.is_empty();
+            if idle && let Some(end) = ended {
+                debug!(%end, "a client's connection ends");
+                return end;
             }
             let turn = self.turn(outgoing, &mut waiting, ended.is_some(), stop).await;
             if let Err(end) = turn {

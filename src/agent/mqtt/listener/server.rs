@@ -266,9 +266,8 @@ impl Server {
 
 fn refusal(denied: Denied) -> Refusal {
     match denied {
-        Denied::BadCredentials => Refusal::BadCredentials,
+        Denied::BadCredentials | Denied::CertificateMismatch => Refusal::BadCredentials,
         Denied::NotAuthorized => Refusal::NotAuthorized,
-        Denied::CertificateMismatch => Refusal::BadCredentials,
         Denied::TooManyAttempts { .. } => Refusal::TooManyAttempts,
     }
 }

@@ -104,7 +104,7 @@ fn a_snapshot_is_the_same_after_it_was_read_and_pages_lead_to_the_same_state() {
     parts.push(page(&mut world));
     let whole = world.whole();
     assert_eq!(restored(&world, &parts).whole(), whole, "from pages");
-    assert_eq!(restored(&world, &[whole.clone()]).whole(), whole, "from itself");
+    assert_eq!(restored(&world, std::slice::from_ref(&whole)).whole(), whole, "from itself");
     world.connect(3, &connect("b", true, 0));
     parts.push(page(&mut world));
     assert_eq!(restored(&world, &parts).whole(), world.whole());

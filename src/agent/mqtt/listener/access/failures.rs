@@ -74,7 +74,7 @@ fn wait_after(count: u32) -> Option<Span> {
 /// IPv4 within IPv6 is IPv4: one prefix for all of it would lock out everybody at once.
 fn prefix(address: IpAddr) -> u128 {
     match address.to_canonical() {
-        IpAddr::V4(address) => u128::from(address.to_ipv6_mapped().to_bits()),
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
         IpAddr::V6(address) => address.to_bits() >> 64 << 64,
     }
 }
@@ -87,6 +87,7 @@ mod tests {
         ProcTime::from_millis(secs * 1_000)
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as a socket says it")]
     fn ip(text: &str) -> Option<IpAddr> {
         Some(text.parse().expect(text))
     }

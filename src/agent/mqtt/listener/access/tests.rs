@@ -48,9 +48,12 @@ fn world(users: &[(&str, &str)]) -> World {
     World { access: Access::new(&spec).expect("good"), file, _dir: dir }
 }
 
-fn with_rules(rules: &[(Option<&str>, &[&str], &[&str], &[&str])]) -> Access {
+/// Who, and what they may publish to, subscribe to, and neither.
+type Rule<'a> = (Option<&'a str>, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+
+fn with_rules(rules: &[Rule<'_>]) -> Access {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-    let rule = |(user, publish, subscribe, deny): &(Option<&str>, &[&str], &[&str], &[&str])| AccessRule {
+    let rule = |(user, publish, subscribe, deny): &Rule<'_>| AccessRule {
         user: user.map(str::to_owned),
         publish: texts(publish),
         subscribe: texts(subscribe),
