@@ -54,6 +54,13 @@ pub async fn sleep(span: Span) {
     tokio::time::sleep(Duration::from_millis(span.as_millis())).await;
 }
 
+/// The same for a thread that has work to gather meanwhile. Nothing ends it earlier, so it is
+/// for milliseconds.
+#[expect(clippy::disallowed_methods, reason = "clock.rs has the one sleep")]
+pub fn pause(span: Span) {
+    std::thread::sleep(Duration::from_millis(span.as_millis()));
+}
+
 /// Bits that differ between processes and gateways: enough to spread retries,
 /// not for secrets. The standard library keys its hash maps from the kernel's
 /// random source, which saves a dependency.

@@ -24,7 +24,7 @@ use crate::engine::wear::Written;
 use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
 use crate::model::time::{Now, ProcTime, Span};
 
-use super::clock::SystemClock;
+use super::clock::{SystemClock, pause};
 use super::inbox::{Burst, ClientBurst, Closed, Inbox, Input, Look};
 use super::liveness::Liveness;
 use super::mqtt::listener::facts::ListenerFacts;
@@ -41,6 +41,9 @@ pub const STATUS_EVERY: Span = Span::from_secs(30);
 const HEALTH_EVERY: Span = Span::from_secs(1);
 /// The longest wait: bounds what a mistaken deadline can do.
 const WAIT_MAX: Span = Span::from_secs(60);
+/// Messages that trickle in are gathered for so long. What they do is seen after a commit, for
+/// which they are waited for anyhow; each wake-up of this thread costs as much as a message.
+const GATHER: Span = Span::from_millis(2);
 
 /// What the shell needs of the engine. The driver implements it; tests use a
 /// fake. No method waits on anything but the store.
@@ -127,6 +130,8 @@ struct EngineThread<E> {
     held_room: usize,
     identity: Identity,
     routes: Routes,
+    /// The last round took messages and nothing else.
+    gathers: bool,
     liveness: Liveness,
     supervision: Supervision,
     devices: ConnectionFacts,
@@ -172,6 +177,7 @@ impl<E: Engine> EngineThread<E> {
             held_room: 0,
             identity,
             routes,
+            gathers: false,
             liveness,
             supervision: Supervision::default(),
             devices: ConnectionFacts::default(),
@@ -200,6 +206,7 @@ impl<E: Engine> EngineThread<E> {
         let report = self.engine.report(now);
         let last = self.status(now, &self.health(), &report).offline(reason);
         self.routes.send_last(last);
+        self.routes.ring();
         // Ends the acknowledgements: the connection sends what it has and disconnects.
         self.routes.clear_devices();
         self.routes.clear_local();
@@ -217,12 +224,14 @@ impl<E: Engine> EngineThread<E> {
         if first.is_none() {
             self.engine.handle(now, Event::Tick);
         }
+        self.gathers = first.is_some();
         let mut taken = 0;
         let mut next = first;
         while let Some(input) = next {
             if let Input::Stop { reason } = input {
                 return Ok(Turn::Stop(reason));
             }
+            self.gathers &= matches!(input, Input::Messages(_) | Input::FromClient(_));
             taken += self.handle(now, input);
             next = if taken < BATCH_MAX { self.inbox.recv_ready() } else { None };
         }
@@ -231,6 +240,7 @@ impl<E: Engine> EngineThread<E> {
         }
         self.engine.advance(now, &mut |effect| self.routes.perform(effect));
         self.publish_own(now);
+        self.routes.ring();
         self.devices.dropped = self.routes.commands_dropped();
         if let Some(local) = &mut self.local {
             local.dropped = self.routes.local_dropped();
@@ -269,7 +279,14 @@ impl<E: Engine> EngineThread<E> {
         self.liveness.handle_wait(now.proc);
         let deadlines = [self.engine.next_deadline(now), self.liveness.next_deadline(), self.status_at];
         let wait = deadlines.into_iter().flatten().map(|deadline| deadline.since(now.proc)).min();
-        self.inbox.recv(wait.unwrap_or(WAIT_MAX).min(WAIT_MAX))
+        let wait = wait.unwrap_or(WAIT_MAX).min(WAIT_MAX);
+        if self.gathers && wait > Span::ZERO {
+            self.gathers = false;
+            // Short of a deadline: what is due then is done with what was gathered.
+            pause(wait.min(GATHER));
+            return Ok(self.inbox.recv_ready());
+        }
+        self.inbox.recv(wait)
     }
 
     /// Returns the number of messages taken; everything else counts as one.

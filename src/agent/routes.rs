@@ -8,6 +8,7 @@
 //! serves it starts a new one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use flume::{Sender, TrySendError};
 use tracing::warn;
@@ -16,7 +17,7 @@ use crate::engine::broker::packet::{Message, Qos};
 use crate::engine::step::{Batch, Command, DeliveryTag, Effect, LocalRecord};
 
 use super::inbox::Outbound;
-use super::mqtt::listener::outbox::{ClientOutbox, NotTaken, ToSocket};
+use super::mqtt::listener::outbox::{Bell, ClientOutbox, NotTaken, ToSocket};
 use super::replays::Replays;
 
 /// The present connections.
@@ -27,6 +28,8 @@ pub struct Routes {
     local: Option<Sender<LocalRecord>>,
     /// Connections of the listener.
     clients: BTreeMap<u32, ClientOutbox>,
+    /// Wakes them.
+    bell: Option<Arc<Bell>>,
     own: Own,
     /// Replays that are not durable yet.
     pub(super) replays: Replays,
@@ -61,6 +64,7 @@ impl Routes {
 
     /// A connection of the listener.
     pub fn add_client(&mut self, connection: u32, outbox: ClientOutbox) {
+        self.bell.get_or_insert_with(|| outbox.bell());
         self.clients.insert(connection, outbox);
     }
 
@@ -72,6 +76,13 @@ impl Routes {
     /// All of them are over.
     pub fn clear_clients(&mut self) {
         self.clients.clear();
+    }
+
+    /// Lets the listener's clients have what they were told since the last call.
+    pub fn ring(&self) {
+        if let Some(bell) = &self.bell {
+            bell.ring();
+        }
     }
 
     /// What the listener's clients are to be told by the agent itself, since the last call.

@@ -9,13 +9,14 @@
 //! Nothing here waits for the engine but its own socket: while the inbox is full, or the
 //! client's window of unacknowledged messages is, it is not read, and TCP pushes back.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf};
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tracing::{debug, trace};
 
@@ -100,13 +101,14 @@ pub(super) struct Connection<'a, S> {
     pub(super) number: u32,
     pub(super) server: &'a Server,
     pub(super) peer: Peer,
-    pub(super) reader: ReadHalf<S>,
-    pub(super) writer: WriteHalf<S>,
+    pub(super) stream: S,
     pub(super) proto: Proto,
     /// Decoded and not handed over.
     pub(super) read: Vec<Read>,
     /// Encoded and not sent.
     out: BytesMut,
+    /// What was written may still wait in layers between, such as TLS.
+    is_flushing: bool,
     /// Bytes of a packet that has not arrived whole, as counted in the sum of all.
     half_read: usize,
     timer: Option<(ProcTime, Timer)>,
@@ -119,22 +121,31 @@ pub(super) struct Connection<'a, S> {
     allowed_at: ProcTime,
 }
 
+/// What can happen first.
+enum Turn {
+    Sent(io::Result<usize>),
+    Flushed(io::Result<()>),
+    Told(Option<ToSocket>),
+    Room(Result<(), Closed>),
+    Fed(Result<(), End>),
+    Timer,
+}
+
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Waiting = Pin<Box<dyn Future<Output = Result<(), Closed>> + Send>>;
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     pub(super) fn new(number: u32, server: &'a Server, peer: Peer, stream: S) -> Connection<'a, S> {
         let now = server.clock.proc();
-        let (reader, writer) = tokio::io::split(stream);
         Connection {
             number,
             server,
             peer,
-            reader,
-            writer,
+            stream,
             proto: Proto::new(server.proto_limits, now),
             read: Vec::new(),
             out: BytesMut::new(),
+            is_flushing: false,
             half_read: 0,
             timer: None,
             writing_since: None,
@@ -145,7 +156,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 
     /// Serves a client that was let in, until one of both ends it.
-    pub(super) async fn serve(&mut self, who: &Identity, outgoing: &Outgoing, stop: &mut watch::Receiver<bool>) -> End {
+    pub(super) async fn serve(&mut self, who: &Identity, outgoing: &Outgoing, stop: &watch::Receiver<bool>) -> End {
         let mut waiting: Option<Waiting> = None;
         // What came behind the CONNECT was kept.
         let mut ended = self.feed(&[]).err();
@@ -186,51 +197,88 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         outgoing: &Outgoing,
         waiting: &mut Option<Waiting>,
         ended: bool,
-        stop: &mut watch::Receiver<bool>,
+        stop: &watch::Receiver<bool>,
     ) -> Result<(), End> {
         let now = self.server.clock.proc();
-        let stopping = *stop.borrow() || stop.has_changed().is_err();
         let output = self.collect();
         if output == 0 {
             self.writing_since = None;
         } else if now.since(*self.writing_since.get_or_insert(now)) >= WRITE_MAX {
             return Err(End::Slow);
         }
-        let may_read = waiting.is_none() && !ended && !stopping && output < OUTPUT_BYTES;
+        let may_read = waiting.is_none() && !ended && output < OUTPUT_BYTES;
         let reading = may_read && self.proto.wants_read() && self.paused_until <= now;
         self.arm(now, may_read);
-        let Connection { reader, writer, proto, read, out, timer, server, .. } = self;
-        let (_, timer) = timer.as_mut().expect("it was armed");
-        tokio::select! {
-            biased;
-            sent = writer.write_buf(out), if output > 0 => {
-                if sent? == 0 {
-                    return Err(End::Closed);
+        let turn = poll_fn(|context| self.poll_turn(context, outgoing, waiting, output, reading));
+        match turn.await {
+            Turn::Sent(sent) => {
+                match sent? {
+                    0 => return Err(End::Closed),
+                    sent => self.out.advance(sent),
                 }
                 self.writing_since = None;
+                self.is_flushing = true;
                 Ok(())
             }
-            what = outgoing.recv(), if output < OUTPUT_BYTES => match what {
-                Some(what) => self.send(who, what, outgoing),
-                None if stopping => Err(End::Stopping),
-                None => Err(End::Slow),
-            },
-            room = async { waiting.as_mut().expect("guarded").await }, if waiting.is_some() => {
+            Turn::Flushed(flushed) => {
+                self.is_flushing = false;
+                Ok(flushed?)
+            }
+            Turn::Told(Some(what)) => self.send(who, what, outgoing),
+            Turn::Told(None) if *stop.borrow() => Err(End::Stopping),
+            Turn::Told(None) => Err(End::Slow),
+            Turn::Room(room) => {
                 *waiting = None;
                 Ok(room?)
             }
-            fed = read_into(reader, proto, read, server), if reading => {
+            Turn::Fed(fed) => {
                 fed?;
                 self.count_half_read()
             }
-            () = timer => {
+            Turn::Timer => {
                 self.timer = None;
                 match self.proto.expired(self.server.clock.proc()) {
                     Some(fault) if may_read => Err(fault.into()),
                     Some(_) | None => Ok(()),
                 }
             }
-            _ = stop.wait_for(|stop| *stop), if !stopping => Ok(()),
+        }
+    }
+
+    /// By hand, and not `select!`: this is half of what a message costs.
+    fn poll_turn(
+        &mut self,
+        context: &mut Context<'_>,
+        outgoing: &Outgoing,
+        waiting: &mut Option<Waiting>,
+        output: usize,
+        reading: bool,
+    ) -> Poll<Turn> {
+        let Connection { server, stream, proto, read, out, is_flushing, timer, .. } = self;
+        let mut stream = Pin::new(stream);
+        if !out.is_empty() {
+            if let Poll::Ready(sent) = stream.as_mut().poll_write(context, out) {
+                return Poll::Ready(Turn::Sent(sent));
+            }
+        } else if *is_flushing && let Poll::Ready(flushed) = stream.as_mut().poll_flush(context) {
+            return Poll::Ready(Turn::Flushed(flushed));
+        }
+        if output < OUTPUT_BYTES
+            && let Poll::Ready(what) = outgoing.poll_recv(context)
+        {
+            return Poll::Ready(Turn::Told(what));
+        }
+        if let Some(room) = waiting
+            && let Poll::Ready(room) = room.as_mut().poll(context)
+        {
+            return Poll::Ready(Turn::Room(room));
+        }
+        if reading && let Poll::Ready(fed) = poll_read_into(context, stream, proto, read, server) {
+            return Poll::Ready(Turn::Fed(fed));
+        }
+        match timer {
+            Some((_, timer)) => timer.as_mut().poll(context).map(|()| Turn::Timer),
+            None => Poll::Pending,
         }
     }
 
@@ -399,10 +447,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         self.collect();
         let deadline = sleep(LINGER);
         let ending = async {
-            let _ = self.writer.write_all_buf(&mut self.out).await;
-            let _ = self.writer.shutdown().await;
+            let _ = self.stream.write_all_buf(&mut self.out).await;
+            let _ = self.stream.shutdown().await;
             let mut rest = [0; 512];
-            while let Ok(1..) = tokio::io::AsyncReadExt::read(&mut self.reader, &mut rest).await {}
+            while let Ok(1..) = self.stream.read(&mut rest).await {}
         };
         tokio::select! {
             () = ending => {}
@@ -426,27 +474,22 @@ fn refuse_publish(proto: &mut Proto, server: &Server, who: &Identity, publish: &
 }
 
 /// Reads into the one buffer of all connections and decodes from there.
-pub(super) async fn read_into<S: AsyncRead + AsyncWrite + Unpin>(
-    reader: &mut ReadHalf<S>,
+pub(super) fn poll_read_into<S: AsyncRead + Unpin>(
+    context: &mut Context<'_>,
+    stream: Pin<&mut S>,
     proto: &mut Proto,
     read: &mut Vec<Read>,
     server: &Server,
-) -> Result<(), End> {
-    std::future::poll_fn(|context| {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let mut buffer = ReadBuf::new(scratch);
-            match Pin::new(&mut *reader).poll_read(context, &mut buffer) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(Err(error)) => Poll::Ready(Err(End::Io(error))),
-                Poll::Ready(Ok(())) => Poll::Ready(match buffer.filled() {
-                    [] => Err(End::Closed),
-                    bytes => match proto.feed(bytes, server.clock.proc(), read) {
-                        Ok(()) => Ok(()),
-                        Err(fault) => Err(fault.into()),
-                    },
-                }),
-            }
-        })
+) -> Poll<Result<(), End>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut buffer = ReadBuf::new(scratch);
+        match stream.poll_read(context, &mut buffer) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(End::Io(error))),
+            Poll::Ready(Ok(())) => Poll::Ready(match buffer.filled() {
+                [] => Err(End::Closed),
+                bytes => proto.feed(bytes, server.clock.proc(), read).map_err(End::from),
+            }),
+        }
     })
-    .await
 }

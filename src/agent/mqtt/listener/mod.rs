@@ -89,16 +89,22 @@ pub async fn run(
         clock,
         facts,
         held: Held::new(spec.limits.memory_bytes),
+        bell: Arc::default(),
         half_read: AtomicUsize::new(0),
         hashing: Semaphore::new(1),
         next: AtomicU32::new(1),
         limits: spec.limits,
     });
+    let bell = Arc::clone(&server.bell);
     let mut sockets = JoinSet::new();
     for socket in spec.sockets {
         sockets.spawn(sockets::listen(socket, Arc::clone(&server), stop.clone()));
     }
-    while sockets.join_next().await.is_some() {}
+    let serving = async { while sockets.join_next().await.is_some() {} };
+    tokio::select! {
+        () = bell.pass_on() => {}
+        () = serving => {}
+    }
 }
 
 /// Each client takes a file descriptor. What the system allows a process is more than what it

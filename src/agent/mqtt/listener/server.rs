@@ -1,6 +1,8 @@
 //! What all connections of the listener share, and how a client is let in.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -16,9 +18,9 @@ use crate::engine::broker::packet::{Connect, Farewell, ToClient};
 use crate::engine::step::DeliveryTag;
 
 use super::access::{Access, Attempt, Denied, Identity};
-use super::connection::{Connection, End, read_into};
+use super::connection::{Connection, End, poll_read_into};
 use super::facts::ListenerFacts;
-use super::outbox::{Held, Outgoing, ToSocket, outbox};
+use super::outbox::{Bell, Held, Outgoing, ToSocket, outbox};
 use super::packet::Hello;
 use super::proto::{Accepted, ProtoLimits, Read};
 use super::reply::{Goodbye, Refusal};
@@ -33,6 +35,8 @@ pub(super) struct Server {
     pub(super) facts: Arc<ListenerFacts>,
     /// Bytes of deliveries that wait for all clients.
     pub(super) held: Arc<Held>,
+    /// Wakes connections for the engine thread.
+    pub(super) bell: Arc<Bell>,
     /// Bytes of packets that have not arrived whole, of all clients.
     pub(super) half_read: AtomicUsize,
     /// One password is hashed at a time: it takes a core.
@@ -134,7 +138,7 @@ impl Server {
             return End::Refused("will_not_allowed");
         }
         let windows = usize::from(self.proto_limits.in_flight) * 2;
-        let (outbox, outgoing) = outbox(windows, &self.held);
+        let (outbox, outgoing) = outbox(windows, &self.held, &self.bell);
         let mqtt = if hello.is_v5 { 5 } else { 4 };
         let (connect, accepted) = self.session(*hello, &who);
         let _gone = Gone { connection: connection.number, inbox: self.inbox.clone() };
@@ -159,8 +163,8 @@ impl Server {
     ) -> Result<Box<Hello>, End> {
         let listening = async {
             loop {
-                let Connection { reader, proto, read, server, .. } = connection;
-                let fed = read_into(reader, proto, read, server).await;
+                let Connection { stream, proto, read, server, .. } = &mut *connection;
+                let fed = poll_fn(|context| poll_read_into(context, Pin::new(&mut *stream), proto, read, server)).await;
                 if let Some(Read::Hello(_)) = read.first()
                     && let Read::Hello(hello) = read.remove(0)
                 {
