@@ -20,11 +20,11 @@ const USER_BYTES_MAX: usize = 256;
 /// Users of one file.
 const USERS_MAX: usize = 10_000;
 /// Bytes of one file: some 400 for each user.
-const FILE_BYTES_MAX: u64 = 4 * 1_024 * 1_024;
+pub const FILE_BYTES_MAX: u64 = 4 * 1_024 * 1_024;
 /// How often it is looked at.
 const LOOK_EVERY: Span = Span::from_secs(1);
-/// What everybody may do with a file: read it, write it.
-const MODE_OTHERS: u32 = 0o006;
+/// What everybody may do with a file: read it, write it. The agent uses no such file.
+pub const MODE_OTHERS: u32 = 0o006;
 
 /// Why a password file cannot be used. Shows no part of it but user names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
