@@ -3,7 +3,7 @@
 //! While it is typed, Ctrl-C ends the line instead of the program: otherwise the shell would be
 //! left without echo. A `kill` from elsewhere still does that; `stty echo` undoes it.
 
-use std::io::{self, BufRead, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, BufRead, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, bail};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
@@ -64,17 +64,25 @@ pub(super) fn read_password(prompt: &str) -> anyhow::Result<Vec<u8>> {
 /// The bytes of one line, without its end. They need not be UTF-8.
 fn line(input: &mut impl BufRead) -> anyhow::Result<Vec<u8>> {
     let mut line = Vec::new();
-    let longest = PASSWORD_BYTES_MAX as u64 + 2;
-    input.by_ref().take(longest).read_until(b'\n', &mut line).context("reading the password")?;
+    // What the terminal ends a line with is there as soon as it is typed; a byte more than is
+    // allowed is enough to say so.
+    while line.len() <= PASSWORD_BYTES_MAX + 1 && !line.ends_with(b"\n") && !line.ends_with(&[CTRL_C]) {
+        let found = input.fill_buf().context("reading the password")?;
+        if found.is_empty() {
+            break;
+        }
+        let end = found.iter().position(|byte| matches!(*byte, b'\n' | CTRL_C));
+        let length = end.map_or(found.len(), |end| end + 1).min(PASSWORD_BYTES_MAX + 2 - line.len());
+        line.extend_from_slice(&found[..length]);
+        input.consume(length);
+    }
     match line.pop() {
         None => bail!("there is no password on standard input: nothing was changed"),
+        Some(CTRL_C) => bail!("broken off: nothing was changed"),
         Some(b'\n') if line.last() == Some(&b'\r') => _ = line.pop(),
         Some(b'\n') => {}
         // The last line of a file without its end.
         Some(last) => line.push(last),
-    }
-    if line.last() == Some(&CTRL_C) {
-        bail!("broken off: nothing was changed");
     }
     if line.len() > PASSWORD_BYTES_MAX {
         bail!("the password is longer than {PASSWORD_BYTES_MAX} bytes");
@@ -106,7 +114,7 @@ mod tests {
         assert_eq!(line(&mut &*[&longest[..], b"\r\n"].concat()).expect("a line"), longest);
         for (input, part) in [
             (Vec::new(), "no password on standard input"),
-            (b"secr\x03".to_vec(), "broken off"),
+            (b"secr\x03\n".to_vec(), "broken off"),
             ([&longest[..], b"x\n"].concat(), "longer than 4000 bytes"),
             (vec![b'x'; 100_000], "longer than 4000 bytes"),
         ] {
