@@ -17,6 +17,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Another process may take the free port first.
 const PORT_TRIES: usize = 10;
 
+/// What stands in `[listener]`, for a directory and a port.
+pub(crate) type Section<'a> = dyn Fn(&Path, u16) -> String + 'a;
+
 /// A running server and its files. It is killed when the value is dropped.
 pub(crate) struct Server {
     /// On 127.0.0.1. Survives a restart.
@@ -40,11 +43,11 @@ impl Server {
 
     /// What `listener` writes into `[listener]`, for its directory and port. A control socket is
     /// there too. Of our own listener only: mosquitto is configured otherwise.
-    pub(crate) fn configured(listener: &dyn Fn(&Path, u16) -> String) -> Server {
+    pub(crate) fn configured(listener: &Section<'_>) -> Server {
         Server::on_a_free_port(Some(listener))
     }
 
-    fn on_a_free_port(listener: Option<&dyn Fn(&Path, u16) -> String>) -> Server {
+    fn on_a_free_port(listener: Option<&Section<'_>>) -> Server {
         let dir = tempfile::tempdir().unwrap();
         let mut server = Server { port: 0, kind: Kind::Ours { dir, child: None, configured: listener.is_some() } };
         for _ in 0..PORT_TRIES {
