@@ -214,14 +214,22 @@ fn a_password_file_is_read_again_when_it_has_changed() {
     while carl.ask(&server).1.code == 0 {
         assert!(asked.elapsed() < 2 * WAIT_MAX, "Carl is still let in");
     }
+    let healthy = || server.status()["health"]["state"] == "ok";
+    assert!(healthy(), "another password is no trouble: {}", server.status()["health"]);
     // One that cannot be used leaves those in force that there were.
+    let good = fs::read(&file).unwrap();
     fs::write(&file, "no line of such a file\n").unwrap();
     let anna = Connect::new(Version::V5, "client").login("anna", ANNA);
-    while server.status()["health"]["state"] == "ok" {
+    while healthy() {
         assert_eq!(anna.ask(&server).1.code, 0);
         assert!(asked.elapsed() < 3 * WAIT_MAX, "nobody is told");
     }
     assert_eq!(anna.ask(&server).1.code, 0);
+    fs::write(&file, good).unwrap();
+    while !healthy() {
+        assert_eq!(anna.ask(&server).1.code, 0);
+        assert!(asked.elapsed() < 4 * WAIT_MAX, "it is mended, and nobody is told");
+    }
 }
 
 #[test]

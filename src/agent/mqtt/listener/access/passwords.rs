@@ -10,6 +10,8 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use tracing::info;
+
 use crate::model::time::{ProcTime, Span};
 
 use super::fingerprint::Fingerprint;
@@ -43,6 +45,7 @@ pub(super) struct Passwords {
     looked: Option<ProcTime>,
     /// The last trouble with the file, so that it is told once.
     trouble: Option<String>,
+    /// Not asked for yet. Empty: nothing is wrong any more.
     notice: Option<String>,
 }
 
@@ -102,7 +105,8 @@ impl Passwords {
                 self.users = hashes.into_iter().map(user).collect();
                 self.stamp = stamp;
                 self.trouble = None;
-                self.notice = Some(format!("password file {} read again", self.path.display()));
+                info!(file = %self.path.display(), users = self.users.len(), "password file read again");
+                self.notice = Some(String::new());
             }
             Err(error) => {
                 let trouble = error.to_string();
