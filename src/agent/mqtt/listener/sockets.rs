@@ -128,7 +128,7 @@ async fn accept_tcp(
                             Err(_elapsed) => drop(server.facts.handle_refused("tls")),
                         }
                     })
-                    .await
+                    .await;
                 }
             }
         });
