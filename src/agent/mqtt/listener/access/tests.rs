@@ -1,3 +1,5 @@
+//! Logins, rules and the password file together.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
