@@ -7,6 +7,7 @@ pub mod decode;
 pub mod demo;
 pub mod fleet;
 pub mod outbox;
+pub mod password;
 pub mod quarantine;
 pub mod receive;
 pub mod replay;
@@ -39,6 +40,7 @@ enum Command {
     Run(run::Args),
     Broker(broker::Args),
     Check(check::Args),
+    Password(password::Args),
     Decode(decode::Args),
     Replay(replay::Args),
     Demo(demo::Args),
@@ -58,6 +60,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args),
         Command::Broker(args) => broker::run(args),
         Command::Check(args) => check::run(args),
+        Command::Password(args) => password::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Demo(args) => demo::run(args),

@@ -85,9 +85,13 @@ fn summary(document: &Value) -> String {
     }
     for name in ["devices", "uplink"] {
         let facts = &document[name];
+        if facts.is_null() {
+            continue;
+        }
         let state = if facts["connected"] == true { "connected" } else { "not connected" };
         let _ = writeln!(out, "{name}: {state}, {} connections so far", facts["connections"]);
     }
+    out.extend(listener(&document["listener"]));
     for stream in document["engine"]["streams"].as_array().into_iter().flatten() {
         let ledger = &stream["ledger"];
         let _ = writeln!(
@@ -119,6 +123,23 @@ fn summary(document: &Value) -> String {
     }
     out.extend(wear(&document["wear"]));
     out
+}
+
+/// Who is connected to the agent itself, where devices can be, and what was refused.
+fn listener(facts: &Value) -> Option<String> {
+    let (connected, accepted) = (facts["connected"].as_u64()?, facts["accepted"].as_u64()?);
+    let sockets = facts["sockets"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let sockets = sockets.collect::<Vec<_>>().join(" ");
+    let plural = if connected == 1 { "" } else { "s" };
+    let mut lines =
+        format!("listener: {connected} client{plural} connected, {accepted} connections so far, {sockets}\n");
+    let refused = facts["refused"].as_object().into_iter().flatten();
+    let refused: Vec<String> = refused.map(|(reason, count)| format!("{count} {reason}")).collect();
+    if !refused.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(lines, "  refused: {}", refused.join(", "));
+    }
+    Some(lines)
 }
 
 /// Where else records of a stream have gone, and why they were rejected.
@@ -199,5 +220,19 @@ mod tests {
             )
         );
         assert_eq!(summary(&serde_json::json!({"error": "no"})), "the agent refuses: no\n");
+    }
+
+    #[test]
+    fn of_a_gateway_that_is_the_devices_broker_itself_a_person_sees_its_clients() {
+        let mut document = serde_json::json!({
+            "gw": "gw-1", "state": "online", "version": "0.1.0", "uptime_ms": 1_000, "clock": "synced",
+            "uplink": {"connected": true, "connections": 1},
+            "listener": {"sockets": ["mqtt://127.0.0.1:1883", "mqtts://0.0.0.0:8883"], "connected": 1, "accepted": 4, "refused": {}},
+        });
+        let head = "gw-1 online  tidegate 0.1.0  up 1 s  clock synced\nuplink: connected, 1 connections so far\n";
+        let line = "listener: 1 client connected, 4 connections so far, mqtt://127.0.0.1:1883 mqtts://0.0.0.0:8883\n";
+        assert_eq!(summary(&document), format!("{head}{line}"));
+        document["listener"]["refused"] = serde_json::json!({"bad_credentials": 3, "tls": 1});
+        assert_eq!(summary(&document), format!("{head}{line}  refused: 3 bad_credentials, 1 tls\n"));
     }
 }

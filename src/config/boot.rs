@@ -2,7 +2,7 @@
 //! built by `check.rs` alone. Read once at start.
 
 use core::fmt;
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::engine::spec::PipelineSpec;

@@ -1,7 +1,7 @@
 //! A client that says exactly what a test tells it to, and shows all that comes back.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::server::Server;
@@ -23,13 +23,14 @@ pub(crate) struct Connect {
     keep_alive: u16,
     properties: Vec<u8>,
     will: Vec<u8>,
+    login: Vec<u8>,
 }
 
 impl Connect {
     /// A clean session without keep-alive.
     pub(crate) fn new(version: Version, id: &str) -> Connect {
-        let (id, properties, will) = (id.to_owned(), Vec::new(), Vec::new());
-        Connect { version, id, flags: 0x02, keep_alive: 0, properties, will }
+        let id = id.to_owned();
+        Connect { version, id, flags: 0x02, keep_alive: 0, properties: Vec::new(), will: Vec::new(), login: Vec::new() }
     }
 
     /// A session that goes on, if there is one, and outlives the connection.
@@ -63,9 +64,24 @@ impl Connect {
         self
     }
 
+    /// A user name.
+    pub(crate) fn user(mut self, name: &str) -> Connect {
+        self.flags |= 0x80;
+        self.login = text(name);
+        self
+    }
+
+    /// A user name and a password.
+    pub(crate) fn login(self, name: &str, password: &str) -> Connect {
+        let mut connect = self.user(name);
+        connect.flags |= 0x40;
+        connect.login.extend(text(password));
+        connect
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let head = [text("MQTT"), vec![self.version as u8, self.flags], self.keep_alive.to_be_bytes().to_vec()];
-        let tail = [properties(self.version, &self.properties), text(&self.id), self.will.clone()];
+        let tail = [properties(self.version, &self.properties), text(&self.id), self.will.clone(), self.login.clone()];
         packet(kind::CONNECT, &[head.concat(), tail.concat()].concat())
     }
 
@@ -78,7 +94,11 @@ impl Connect {
 
     /// Connects and shows the answer.
     pub(crate) fn ask(&self, server: &Server) -> (Client, Answer) {
-        let mut client = Client::dial(server, self.version);
+        self.ask_over(Client::dial(server, self.version))
+    }
+
+    /// The same over a connection that is there.
+    pub(crate) fn ask_over(&self, mut client: Client) -> (Client, Answer) {
         client.send(&self.bytes());
         let body = client.expect(kind::CONNACK);
         let mut rest = &body[2..];
@@ -86,6 +106,15 @@ impl Connect {
         client.session_present = body[0] == 1;
         (client, Answer { code: body[1], properties })
     }
+}
+
+/// A connection with the deadlines of a test.
+pub(crate) fn connect_to(address: IpAddr, server: &Server) -> TcpStream {
+    let stream = TcpStream::connect((address, server.port)).unwrap();
+    stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
+    stream.set_write_timeout(Some(WAIT_MAX)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
 }
 
 /// What a CONNACK says beside `session_present`.
@@ -116,7 +145,10 @@ impl Message {
 
 /// One connection. Dropped without a word, it is cut off.
 pub(crate) struct Client {
-    stream: TcpStream,
+    input: Box<dyn Read + Send>,
+    output: Box<dyn Write + Send>,
+    /// Of TCP alone.
+    stream: Option<TcpStream>,
     pub(crate) version: Version,
     pub(crate) session_present: bool,
     /// The last packet id that a method here chose; tests choose theirs below.
@@ -126,26 +158,41 @@ pub(crate) struct Client {
 impl Client {
     /// A connection that has said nothing yet.
     pub(crate) fn dial(server: &Server, version: Version) -> Client {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
-        stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
-        stream.set_write_timeout(Some(WAIT_MAX)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Client { stream, version, session_present: false, last_id: 30_000 }
+        Client::dial_to(Ipv4Addr::LOCALHOST.into(), server, version)
+    }
+
+    /// The same from and to another address of this machine.
+    pub(crate) fn dial_to(address: IpAddr, server: &Server, version: Version) -> Client {
+        let stream = connect_to(address, server);
+        let mut client = Client::over(stream.try_clone().unwrap(), stream.try_clone().unwrap(), version);
+        client.stream = Some(stream);
+        client
+    }
+
+    /// Over whatever carries bytes both ways.
+    pub(crate) fn over(
+        input: impl Read + Send + 'static,
+        output: impl Write + Send + 'static,
+        version: Version,
+    ) -> Client {
+        let (input, output) = (Box::new(input), Box::new(output));
+        Client { input, output, stream: None, version, session_present: false, last_id: 30_000 }
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+        self.output.write_all(bytes).unwrap();
+        self.output.flush().unwrap();
     }
 
     /// As [`Client::send`], to a server that may have hung up already.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) {
         // What counts is what the server does then.
-        let _ = self.stream.write_all(bytes);
+        let _ = self.output.write_all(bytes);
     }
 
     /// Another handle of the connection, to write while this one reads.
     pub(crate) fn writer(&self) -> TcpStream {
-        self.stream.try_clone().unwrap()
+        self.stream.as_ref().expect("it is TCP").try_clone().unwrap()
     }
 
     /// The next packet; `None`: the server ended the connection.
@@ -170,7 +217,7 @@ impl Client {
     }
 
     fn fill(&mut self, buffer: &mut [u8]) -> bool {
-        match self.stream.read_exact(buffer) {
+        match self.input.read_exact(buffer) {
             Ok(()) => true,
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => false,
             Err(error) => panic!("nothing comes within {WAIT_MAX:?}: {error}"),
@@ -317,7 +364,7 @@ impl Client {
 
     /// Cuts the connection without a word, and waits until the server has noticed.
     pub(crate) fn cut(mut self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
+        self.stream.as_ref().expect("it is TCP").shutdown(Shutdown::Write).unwrap();
         while self.next().is_some() {}
     }
 

@@ -30,11 +30,19 @@ fn a_client_never_has_more_unacknowledged_messages_than_it_asked_for() {
                 assert_eq!(message.payload, (round * 3 + number).to_string(), "QoS {qos}");
             }
             if qos == 1 {
-                window.iter().for_each(|message| reader.send(&ack(kind::PUBACK, message.id)));
-            } else {
-                window.iter().for_each(|message| reader.send(&ack(kind::PUBREC, message.id)));
-                window.iter().for_each(|message| assert_eq!(reader.expect_ack(kind::PUBREL, message.id), 0));
-                window.iter().for_each(|message| reader.send(&ack(kind::PUBCOMP, message.id)));
+                for message in &window {
+                    reader.send(&ack(kind::PUBACK, message.id));
+                }
+                continue;
+            }
+            for message in &window {
+                reader.send(&ack(kind::PUBREC, message.id));
+            }
+            for message in &window {
+                assert_eq!(reader.expect_ack(kind::PUBREL, message.id), 0);
+            }
+            for message in &window {
+                reader.send(&ack(kind::PUBCOMP, message.id));
             }
         }
     }

@@ -13,8 +13,12 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 #![allow(clippy::disallowed_methods, reason = "deadlines of a test that waits for other processes")]
 
+mod access;
 #[path = "../end_to_end/broker.rs"]
 mod broker;
+#[path = "../shell/certificates.rs"]
+#[expect(dead_code, reason = "certificates that are not valid now are for tests of the client side")]
+mod certificates;
 mod client;
 mod commit;
 mod connect;
@@ -31,6 +35,7 @@ mod retained;
 mod rumqtt;
 mod server;
 mod shared;
+mod sockets;
 mod subscriptions;
 mod wills;
 mod wire;

@@ -56,7 +56,7 @@ fn mosquitto_pub_and_mosquitto_sub_exchange_messages_in_both_versions() {
         for qos in ["1", "2"] {
             let server = Server::start();
             let reader = subscriber(&server, version, qos, COUNT);
-            let lines: String = (0..COUNT).map(|number| format!("{number}\n")).collect();
+            let lines = (0..COUNT).map(|number| number.to_string()).collect::<Vec<_>>().join("\n") + "\n";
             let mut publisher = command("mosquitto_pub", &server, version, &["-q", qos, "-t", "many/a", "-l"]);
             let mut publisher = publisher.stdin(Stdio::piped()).spawn().unwrap();
             std::io::Write::write_all(&mut publisher.stdin.take().unwrap(), lines.as_bytes()).unwrap();

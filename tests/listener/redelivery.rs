@@ -57,7 +57,9 @@ fn what_is_acknowledged_does_not_come_again() {
         let again = messages(&mut reader, COUNT / 2);
         let expected: Vec<&str> = first.iter().skip(1).step_by(2).map(|message| message.payload.as_str()).collect();
         assert_eq!(again.iter().map(|message| message.payload.as_str()).collect::<Vec<_>>(), expected, "{version:?}");
-        again.iter().for_each(|message| reader.acknowledge(message));
+        for message in &again {
+            reader.acknowledge(message);
+        }
         assert_eq!(reader.drain(), [], "{version:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! The server under test: `tidegate broker` on a free port, or mosquitto beside it.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -16,6 +17,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Another process may take the free port first.
 const PORT_TRIES: usize = 10;
 
+/// What stands in `[listener]`, for a directory and a port.
+pub(crate) type Section<'a> = dyn Fn(&Path, u16) -> String + 'a;
+
 /// A running server and its files. It is killed when the value is dropped.
 pub(crate) struct Server {
     /// On 127.0.0.1. Survives a restart.
@@ -24,7 +28,7 @@ pub(crate) struct Server {
 }
 
 enum Kind {
-    Ours { dir: TempDir, child: Option<Child> },
+    Ours { dir: TempDir, child: Option<Child>, configured: bool },
     Mosquitto(Broker),
 }
 
@@ -34,15 +38,53 @@ impl Server {
         if std::env::var("TIDEGATE_LISTENER_TESTS").is_ok_and(|kind| kind == "mosquitto") {
             return Server::mosquitto();
         }
+        Server::on_a_free_port(None)
+    }
+
+    /// What `listener` writes into `[listener]`, for its directory and port. A control socket is
+    /// there too. Of our own listener only: mosquitto is configured otherwise.
+    pub(crate) fn configured(listener: &Section<'_>) -> Server {
+        Server::on_a_free_port(Some(listener))
+    }
+
+    fn on_a_free_port(listener: Option<&Section<'_>>) -> Server {
         let dir = tempfile::tempdir().unwrap();
-        let mut server = Server { port: 0, kind: Kind::Ours { dir, child: None } };
+        let mut server = Server { port: 0, kind: Kind::Ours { dir, child: None, configured: listener.is_some() } };
         for _ in 0..PORT_TRIES {
             server.port = free_port();
+            if let Some(listener) = listener {
+                let dir = server.dir();
+                let at = dir.display();
+                let text = format!(
+                    "gateway.id = 'broker'\nstorage.path = '{at}/state'\ncontrol.socket = '{at}/control'\n[listener]\n{}",
+                    listener(dir, server.port)
+                );
+                fs::write(dir.join("tidegate.toml"), text).unwrap();
+            }
             if server.spawn() {
                 return server;
             }
         }
         panic!("tidegate broker does not start:\n{}", server.log());
+    }
+
+    /// Where its files are.
+    pub(crate) fn dir(&self) -> &Path {
+        match &self.kind {
+            Kind::Ours { dir, .. } => dir.path(),
+            Kind::Mosquitto(broker) => broker.dir(),
+        }
+    }
+
+    /// The status document, of one that is [configured](Server::configured).
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let asked = tidegate(&["status", "--json", "--socket", self.dir().join("control").to_str().unwrap()], "");
+        serde_json::from_slice(&asked.stdout).unwrap_or_else(|error| panic!("{error}: {asked:?}"))
+    }
+
+    /// How often something was refused for this reason.
+    pub(crate) fn refused(&self, reason: &str) -> u64 {
+        self.status()["listener"]["refused"][reason].as_u64().unwrap_or(0)
     }
 
     fn mosquitto() -> Server {
@@ -97,16 +139,15 @@ impl Server {
     /// True once it accepts; false when it ended instead.
     fn spawn(&mut self) -> bool {
         let (port, log) = (self.port, self.log_file());
-        let Kind::Ours { dir, child } = &mut self.kind else { return false };
+        let Kind::Ours { dir, child, configured } = &mut self.kind else { return false };
         let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let mut started = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["broker", "--listen", &format!("127.0.0.1:{port}"), "--state"])
-            .arg(dir.path().join("state"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        if *configured {
+            command.args(["broker", "--config"]).arg(dir.path().join("tidegate.toml"));
+        } else {
+            command.args(["broker", "--listen", &format!("127.0.0.1:{port}"), "--state"]).arg(dir.path().join("state"));
+        }
+        let mut started = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let began = Instant::now();
         while began.elapsed() < WAIT_MAX && started.try_wait().unwrap().is_none() {
             // Asked again after the answer: on a port that another process took meanwhile,
@@ -124,15 +165,26 @@ impl Server {
     }
 
     fn log_file(&self) -> PathBuf {
-        match &self.kind {
-            Kind::Ours { dir, .. } => dir.path().join("log"),
-            Kind::Mosquitto(broker) => broker.dir().join("mosquitto.log"),
-        }
+        self.dir().join(if self.is_ours() { "log" } else { "mosquitto.log" })
     }
 
     fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
+}
+
+/// Runs another subcommand, with something on its standard input.
+pub(crate) fn tidegate(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // One that reads nothing has ended already.
+    let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
 }
 
 impl Drop for Server {

@@ -115,7 +115,9 @@ pub(crate) fn subscribe(version: Version, id: u16, list: &[u8], filters: &[(&str
 /// UNSUBSCRIBE.
 pub(crate) fn unsubscribe(version: Version, id: u16, filters: &[&str]) -> Vec<u8> {
     let mut body = [id.to_be_bytes().to_vec(), properties(version, &[])].concat();
-    filters.iter().for_each(|filter| body.extend(text(filter)));
+    for filter in filters {
+        body.extend(text(filter));
+    }
     packet(kind::UNSUBSCRIBE, &body)
 }
 

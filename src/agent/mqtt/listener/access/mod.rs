@@ -59,7 +59,7 @@ struct State {
 /// A client that wants to come in.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
-    /// Its id; the one that it was given if it came without.
+    /// Its id; empty if it came without, and then it fills no level of a rule.
     pub client_id: &'a str,
     /// The user name of its CONNECT.
     pub username: Option<&'a str>,
@@ -209,7 +209,7 @@ impl Access {
         wanted.is_some_and(|wanted| self.shared.rules.may_subscribe(identity.rule, identity.names(), &wanted))
     }
 
-    /// What there is to say about the password file, once.
+    /// What is wrong with the password file, once; empty: nothing any more.
     pub fn notice(&self) -> Option<String> {
         self.state().passwords.as_mut().and_then(Passwords::take_notice)
     }

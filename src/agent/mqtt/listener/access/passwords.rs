@@ -10,6 +10,8 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use tracing::info;
+
 use crate::model::time::{ProcTime, Span};
 
 use super::fingerprint::Fingerprint;
@@ -20,11 +22,11 @@ const USER_BYTES_MAX: usize = 256;
 /// Users of one file.
 const USERS_MAX: usize = 10_000;
 /// Bytes of one file: some 400 for each user.
-const FILE_BYTES_MAX: u64 = 4 * 1_024 * 1_024;
+pub const FILE_BYTES_MAX: u64 = 4 * 1_024 * 1_024;
 /// How often it is looked at.
 const LOOK_EVERY: Span = Span::from_secs(1);
-/// What everybody may do with a file: read it, write it.
-const MODE_OTHERS: u32 = 0o006;
+/// What everybody may do with a file: read it, write it. The agent uses no such file.
+pub const MODE_OTHERS: u32 = 0o006;
 
 /// Why a password file cannot be used. Shows no part of it but user names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +45,7 @@ pub(super) struct Passwords {
     looked: Option<ProcTime>,
     /// The last trouble with the file, so that it is told once.
     trouble: Option<String>,
+    /// Not asked for yet. Empty: nothing is wrong any more.
     notice: Option<String>,
 }
 
@@ -102,7 +105,8 @@ impl Passwords {
                 self.users = hashes.into_iter().map(user).collect();
                 self.stamp = stamp;
                 self.trouble = None;
-                self.notice = Some(format!("password file {} read again", self.path.display()));
+                info!(file = %self.path.display(), users = self.users.len(), "password file read again");
+                self.notice = Some(String::new());
             }
             Err(error) => {
                 let trouble = error.to_string();
