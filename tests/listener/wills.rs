@@ -139,18 +139,3 @@ fn a_will_of_a_session_that_ends_at_once_has_no_delay() {
     connect.will("wills/short", "now", 1, false, &four(property::WILL_DELAY, 3_000)).open(&server).cut();
     assert_eq!(witness.message().payload, "now");
 }
-
-#[test]
-fn wills_outlive_a_crash_of_the_listener() {
-    let mut server = Server::start();
-    if !server.is_ours() {
-        return;
-    }
-    let mut witness = Connect::new(Version::V5, "witness").persistent().open(&server);
-    witness.subscribe(&[("wills/#", 1)]);
-    let mortal = mortal(Version::V5).persistent().open(&server);
-    server.crash();
-    drop(mortal);
-    let mut witness = Connect::new(Version::V5, "witness").persistent().open(&server);
-    assert_eq!(witness.message().payload, "gone");
-}

@@ -17,7 +17,7 @@ use std::task::Poll;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf};
 use tokio::sync::watch;
-use tracing::debug;
+use tracing::{debug, trace};
 
 use crate::agent::clock::sleep;
 use crate::agent::inbox::{ClientBurst, Closed, Input};
@@ -146,6 +146,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         // What came behind the CONNECT was kept.
         let mut ended = self.feed(&[]).err();
         loop {
+            // An acknowledgement has made room for what came already.
+            if self.read.is_empty() && ended.is_none() && self.proto.has_held_back() {
+                ended = self.feed(&[]).err();
+            }
             if waiting.is_none() {
                 match self.hand_over(who) {
                     Ok(blocked) => waiting = blocked,
@@ -157,7 +161,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 debug!(%end, "a client's connection ends");
                 return end;
             }
-            let turn = self.turn(outgoing, &mut waiting, ended.is_some(), stop).await;
+            let turn = self.turn(who, outgoing, &mut waiting, ended.is_some(), stop).await;
             if let Err(end) = turn {
                 if let End::Slow | End::SentAway(_) | End::Io(_) | End::Stopping = end {
                     // What it sent before still counts, where it is on its way already.
@@ -174,6 +178,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     /// Waits for the first thing that can be done, and does it.
     async fn turn(
         &mut self,
+        who: &Identity,
         outgoing: &Outgoing,
         waiting: &mut Option<Waiting>,
         ended: bool,
@@ -202,7 +207,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 Ok(())
             }
             what = outgoing.recv(), if output < OUTPUT_BYTES => match what {
-                Some(what) => self.send(what, outgoing),
+                Some(what) => self.send(who, what, outgoing),
                 None if stopping => Err(End::Stopping),
                 None => Err(End::Slow),
             },
@@ -287,14 +292,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     packets.push(FromClient::Subscribe { packet, id, filters });
                 }
                 FromClient::Disconnect { .. } => {
+                    debug!(client = who.client_id, "said goodbye");
                     goodbye = true;
                     packets.push(packet);
                 }
-                FromClient::Unsubscribe { .. }
-                | FromClient::PubAck { .. }
-                | FromClient::PubRec { .. }
-                | FromClient::PubRel { .. }
-                | FromClient::PubComp { .. } => packets.push(packet),
+                FromClient::PubAck { .. } | FromClient::PubComp { .. } => {
+                    trace!(client = who.client_id, "acknowledged");
+                    packets.push(packet);
+                }
+                FromClient::Unsubscribe { .. } | FromClient::PubRec { .. } | FromClient::PubRel { .. } => {
+                    packets.push(packet);
+                }
             }
         }
         self.slow_down(messages);
@@ -326,7 +334,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 
     /// Encodes what the engine allows, and what else is there already.
-    fn send(&mut self, first: ToSocket, outgoing: &Outgoing) -> Result<(), End> {
+    fn send(&mut self, who: &Identity, first: ToSocket, outgoing: &Outgoing) -> Result<(), End> {
         let now = self.server.clock.proc();
         let mut next = Some(first);
         while let Some(what) = next {
@@ -338,6 +346,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 }
                 ToSocket::Tell(ToClient::ConnAck { .. } | ToClient::NoRoom) => {}
                 ToSocket::Tell(what) => {
+                    if let ToClient::SubAck { .. } = what {
+                        trace!(client = who.client_id, "subscribed");
+                    }
                     if let Told::TooLarge = self.proto.tell(&what, now) {
                         self.give_up(&what);
                     }

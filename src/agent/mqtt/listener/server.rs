@@ -135,6 +135,7 @@ impl Server {
         }
         let windows = usize::from(self.proto_limits.in_flight) * 2;
         let (outbox, outgoing) = outbox(windows, &self.held);
+        let mqtt = if hello.is_v5 { 5 } else { 4 };
         let (connect, accepted) = self.session(*hello, &who);
         let _gone = Gone { connection: connection.number, inbox: self.inbox.clone() };
         let up = Input::ClientUp { connection: connection.number, connect: Box::new(connect), outbox };
@@ -142,7 +143,10 @@ impl Server {
             return End::Stopping;
         }
         match self.await_session(connection, &outgoing, &accepted).await {
-            Ok(()) => connection.serve(&who, &outgoing, stop).await,
+            Ok(()) => {
+                debug!(client = who.client_id, mqtt, "let in");
+                connection.serve(&who, &outgoing, stop).await
+            }
             Err(end) => end,
         }
     }
@@ -240,7 +244,6 @@ impl Server {
                     session_expiry_secs: granted.session_expiry_secs,
                 };
                 connection.proto.accept(session_present, &accepted, self.clock.proc());
-                debug!(connection = connection.number, session_present, "a client is let in");
                 Ok(())
             }
             Some(ToSocket::Tell(ToClient::NoRoom)) => {
