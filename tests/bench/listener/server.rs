@@ -49,7 +49,7 @@ pub(crate) fn servers() -> Vec<fn() -> Server> {
 
 /// mosquitto, with its persistence on and a line in its log for errors only.
 pub(crate) fn mosquitto() -> Server {
-    let broker = Broker::start(&[
+    let broker = Broker::mosquitto(&[
         "log_type error",
         "persistence true",
         "persistence_location {dir}/",

@@ -43,6 +43,10 @@ const LINGER: Span = Span::from_millis(500);
 /// A half-received packet of this size is not dropped for the memory of all.
 const SMALL_BYTES: usize = 8 * 1024;
 
+/// "Unspecified error", which is all that both versions have in common: whether it is the topic
+/// or the rules that are wrong is in our log and not for strangers.
+const SUBSCRIPTION_REFUSED: u8 = 0x80;
+
 thread_local! {
     static SCRATCH: std::cell::RefCell<Box<[u8]>> = std::cell::RefCell::new(vec![0; READ_BYTES].into());
 }
@@ -286,7 +290,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     for filter in &mut filters {
                         if !self.server.access.may_subscribe(who, &filter.filter) {
                             self.server.note_refused("subscribe_not_allowed", who, &filter.filter);
-                            filter.refused = Some(AckReason::NotAuthorized.code());
+                            filter.refused = Some(SUBSCRIPTION_REFUSED);
                         }
                     }
                     packets.push(FromClient::Subscribe { packet, id, filters });

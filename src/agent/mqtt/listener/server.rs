@@ -103,7 +103,7 @@ impl Server {
         {
             warn!(reason, %end, peer = ?connection.peer, "a client's connection was ended; more of it is counted");
         }
-        connection.close().await;
+        Box::pin(connection.close()).await;
     }
 
     async fn admit_and_serve<S: AsyncRead + AsyncWrite + Unpin>(

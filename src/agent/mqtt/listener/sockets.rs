@@ -111,19 +111,25 @@ async fn accept_tcp(
             let within = Duration::from_millis(server.limits.connect_within.as_millis());
             match tls {
                 None => serve(&server, stream, peer, websocket, stop).await,
-                Some(tls) => match tokio::time::timeout(within, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => {
-                        let certificates = stream.get_ref().1.peer_certificates();
-                        let name = certificates.and_then(|chain| common_name(chain.first()?));
-                        serve(&server, stream, Peer { certificate_name: name, ..peer }, websocket, stop).await;
-                    }
-                    Ok(Err(error)) => {
-                        if server.facts.handle_refused("tls") {
-                            info!(%error, peer = ?peer.address, "a client does not get through TLS");
+                // Boxed: what only some connections need takes no memory of the others.
+                Some(tls) => {
+                    Box::pin(async move {
+                        match tokio::time::timeout(within, tls.accept(stream)).await {
+                            Ok(Ok(stream)) => {
+                                let certificates = stream.get_ref().1.peer_certificates();
+                                let name = certificates.and_then(|chain| common_name(chain.first()?));
+                                serve(&server, stream, Peer { certificate_name: name, ..peer }, websocket, stop).await;
+                            }
+                            Ok(Err(error)) => {
+                                if server.facts.handle_refused("tls") {
+                                    info!(%error, peer = ?peer.address, "a client does not get through TLS");
+                                }
+                            }
+                            Err(_elapsed) => drop(server.facts.handle_refused("tls")),
                         }
-                    }
-                    Err(_elapsed) => drop(server.facts.handle_refused("tls")),
-                },
+                    })
+                    .await
+                }
             }
         });
     }
@@ -178,8 +184,9 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         return server.serve(stream, peer, stop).await;
     }
     let within = Duration::from_millis(server.limits.connect_within.as_millis());
-    match tokio::time::timeout(within, websocket::accept(stream, server.limits.packet_bytes)).await {
-        Ok(Ok(stream)) => server.serve(stream, peer, stop).await,
+    let accepting = tokio::time::timeout(within, websocket::accept(stream, server.limits.packet_bytes));
+    match Box::pin(accepting).await {
+        Ok(Ok(stream)) => Box::pin(server.serve(stream, peer, stop)).await,
         Ok(Err(_)) | Err(_) => drop(server.facts.handle_refused("websocket")),
     }
 }
