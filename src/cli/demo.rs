@@ -1,17 +1,19 @@
-//! `tidegate demo`: the whole road on one machine, with nothing but Debian's
-//! mosquitto. The agent in it is the real one, a child process over real TCP.
+//! `tidegate demo`: the whole road on one machine, with nothing but this program. The agent in
+//! it is the real one, a child process over real TCP, and so is the cloud's broker.
 //!
 //! ```text
-//! fleet of 20 ──▶ mosquitto ──▶ tidegate run ──▶ mosquitto ──▶ this terminal
-//! (simulated)     (devices)     (the agent)      (cloud)       (receiver, oracle)
+//! fleet of 20 ──▶ tidegate run ──▶ tidegate broker ──▶ this terminal
+//! (simulated)     (the agent)      (the cloud's)       (receiver, oracle)
 //! ```
 //!
-//! One device is offline for a while and comes back with its backlog, one falls
-//! silent for good, all of them send out of order, a few readings come very
-//! late. At the end every reading must be accounted for, or the exit code says so.
+//! One device is offline for a while and comes back with its backlog, one falls silent for
+//! good, all of them send out of order, a few readings come very late. The cloud is gone for a
+//! while, and the agent is killed in the middle of that. At the end every reading must be accounted for, or the exit
+//! code says so.
 
 use std::collections::VecDeque;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ use crate::fleet::{Delivery, Fleet, FleetSpec, Gap, Silent, Stragglers};
 use crate::model::time::{EventTime, ProcTime, Span};
 
 use self::books::Account;
-use self::children::{Broker, Mosquitto, Process, ScratchDir};
+use self::children::{ScratchDir, Server};
 
 mod books;
 mod children;
@@ -51,9 +53,10 @@ const STOP_MAX: Span = Span::from_secs(10);
 /// Between two looks at what else happens.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Runs the whole road on this machine: a simulated fleet, two mosquitto
-/// brokers on loopback, the real agent, and the panes as they arrive in the
-/// "cloud"; then checks that every reading is accounted for.
+/// Runs the whole road on this machine, and needs nothing else: a simulated fleet that connects
+/// to the real agent, a second listener as the "cloud", and the panes as they arrive there. The
+/// cloud goes away on the way, and the agent is killed; then checks that every reading is
+/// accounted for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long the fleet sends
@@ -70,9 +73,8 @@ struct Demo {
     clock: SystemClock,
     began: ProcTime,
     dir: ScratchDir,
-    devices: Broker,
-    cloud: Broker,
-    agent: Process,
+    cloud: Server,
+    agent: Server,
     subscriber: Subscriber,
     receiver: Receiver,
 }
@@ -80,13 +82,14 @@ struct Demo {
 /// Runs to its end, or until interrupted.
 ///
 /// # Errors
-/// When mosquitto is missing, or a part does not start or ends by itself.
+/// When a part does not start or ends by itself.
 #[expect(clippy::needless_pass_by_value, reason = "every subcommand is called alike")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::watch().context("cannot watch for signals")?;
     let clock = SystemClock::start();
     let mut demo = Demo::start(clock)?;
     demo.wait_until_ready(&interrupt)?;
+    demo.say_where_to_watch();
     println!("{}", table::head());
     demo.began = clock.proc();
     let sent = demo.send_fleet(fleet_spec(&args, demo.start_time()), &interrupt)?;
@@ -112,14 +115,14 @@ fn fleet_spec(args: &Args, start: EventTime) -> FleetSpec {
 }
 
 /// Idle panes show the last windows of devices that fell silent.
-fn agent_config(dir: &ScratchDir, devices: u16, cloud: u16) -> String {
-    let dir = dir.path().display();
+fn agent_config(dir: &Path, listener: u16, cloud: u16) -> String {
+    let dir = dir.display();
     format!(
         r#"[gateway]
 id = "demo"
 
-[devices]
-broker = "mqtt://127.0.0.1:{devices}"
+[listener]
+tcp = "127.0.0.1:{listener}"
 
 [uplink]
 broker = "mqtt://127.0.0.1:{cloud}"
@@ -151,28 +154,38 @@ aggregates = ["count", "mean", "min", "max"]
 impl Demo {
     fn start(clock: SystemClock) -> anyhow::Result<Demo> {
         let dir = ScratchDir::new()?;
-        let program = Mosquitto::find()?;
-        let devices = Broker::start(&clock, &program, "devices-broker", dir.path())?;
-        let cloud = Broker::start(&clock, &program, "cloud-broker", dir.path())?;
-        let config = dir.path().join("tidegate.toml");
-        fs::write(&config, agent_config(&dir, devices.port, cloud.port))?;
         let program = std::env::current_exe().context("cannot find this program")?;
-        let agent = Process::start("agent", Command::new(program).arg("run").arg("--config").arg(&config), dir.path())?;
-        let subscriber = Subscriber::new(cloud.client("demo-cloud"), &["tidegate/demo/data/+"]);
-        println!(
-            "devices' broker on 127.0.0.1:{}, cloud's on 127.0.0.1:{}, agent's files in {}",
-            devices.port,
-            cloud.port,
-            dir.path().display()
-        );
-        Ok(Demo { clock, began: clock.proc(), dir, devices, cloud, agent, subscriber, receiver: Receiver::new() })
+        let state = dir.path().join("cloud");
+        let cloud = Server::start(&clock, "cloud", dir.path(), |port| {
+            let mut command = Command::new(&program);
+            command.args(["broker", "--listen", &format!("127.0.0.1:{port}"), "--state"]).arg(&state);
+            Ok(command)
+        })?;
+        let config = dir.path().join("tidegate.toml");
+        let agent = Server::start(&clock, "agent", dir.path(), |port| {
+            fs::write(&config, agent_config(dir.path(), port, cloud.port))?;
+            let mut command = Command::new(&program);
+            command.arg("run").arg("--config").arg(&config);
+            Ok(command)
+        })?;
+        let subscriber = Subscriber::new(cloud.client("demo-receiver"), &["tidegate/demo/data/+"]);
+        Ok(Demo { clock, began: clock.proc(), dir, cloud, agent, subscriber, receiver: Receiver::new() })
+    }
+
+    fn say_where_to_watch(&self) {
+        let (agent, cloud) = (self.agent.port, self.cloud.port);
+        println!("The fleet connects to the agent, on 127.0.0.1:{agent}; the cloud's broker is on 127.0.0.1:{cloud}.");
+        println!("To watch from another terminal, where the package mosquitto-clients is installed:");
+        println!("  mosquitto_sub -p {agent} -t '#' -v    # what the devices send");
+        println!("  mosquitto_sub -p {cloud} -t '#' -v    # what reaches the cloud");
+        println!("The agent's files are in {}.\n", self.dir.path().display());
     }
 
     fn status(&self) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&control::ask(&self.dir.path().join("control.sock"), "status")?)?)
     }
 
-    /// The agent must have subscribed: a broker keeps nothing for a session
+    /// The receiver must have subscribed: a broker keeps nothing for a session
     /// that it has never seen.
     fn wait_until_ready(&mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
         let deadline = self.clock.proc() + SETTLE_MAX;
@@ -200,18 +213,17 @@ impl Demo {
         self.clock.now().wall.as_event_time()
     }
 
-    /// Sends in real time and shows what arrives in between. Returns what was sent.
+    /// Sends in real time, lets happen what is due and shows what arrives in between. Returns
+    /// what was sent.
     fn send_fleet(&mut self, spec: FleetSpec, interrupt: &Interrupt) -> anyhow::Result<Vec<Delivery>> {
-        let mut publisher = Publisher::new(self.devices.client("demo-fleet"));
+        let mut publisher = Publisher::new(self.agent.client("demo-fleet"));
         let mut story = story(&spec);
         let mut sent = Vec::new();
         for delivery in Fleet::new(spec) {
             let due = self.began + delivery.at;
             while self.clock.proc() < due && !interrupt.is_set() {
                 self.receive(due.since(self.clock.proc()))?;
-                while let Some((_, text)) = story.pop_front_if(|(at, _)| *at <= self.elapsed()) {
-                    println!("{}", table::note(self.elapsed().as_millis(), &text));
-                }
+                self.go_on(&mut story)?;
             }
             if interrupt.is_set() {
                 break;
@@ -219,13 +231,42 @@ impl Demo {
             publisher.publish(&delivery.topic, &delivery.payload, PUBLISH_WITHIN)?;
             sent.push(delivery);
         }
-        publisher.flush(PUBLISH_WITHIN).context("the devices' broker does not take the readings")?;
+        publisher.flush(PUBLISH_WITHIN).context("the agent does not take the readings")?;
         publisher.close();
-        println!(
-            "{}",
-            table::note(self.elapsed().as_millis(), "the fleet has sent everything; waiting for the last windows")
-        );
+        if self.cloud.process.ended()?.is_some() {
+            // Interrupted in the middle of the outage.
+            self.cloud.start_again(&self.clock)?;
+        }
+        self.note("the fleet has sent everything; waiting for the last windows");
         Ok(sent)
+    }
+
+    /// Tells and does what is due.
+    fn go_on(&mut self, story: &mut VecDeque<(Span, Event)>) -> anyhow::Result<()> {
+        while let Some((_, event)) = story.pop_front_if(|(at, _)| *at <= self.elapsed()) {
+            match event {
+                Event::OfTheFleet(text) => self.note(&text),
+                Event::AgentDies => {
+                    self.check_agent()?;
+                    self.agent.process.kill()?;
+                    self.note("the agent is killed (SIGKILL) and started again");
+                    self.agent.start_again(&self.clock)?;
+                }
+                Event::CloudGoes => {
+                    self.cloud.process.kill()?;
+                    self.note("the cloud's broker is killed: results wait in the agent's outbox");
+                }
+                Event::CloudReturns => {
+                    self.cloud.start_again(&self.clock)?;
+                    self.note("the cloud's broker is back");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, text: &str) {
+        println!("{}", table::note(self.elapsed().as_millis(), text));
     }
 
     /// Waits until every window is at the cloud.
@@ -255,8 +296,8 @@ impl Demo {
     }
 
     fn check_agent(&mut self) -> anyhow::Result<()> {
-        match self.agent.ended()? {
-            Some(status) => Err(self.agent.failure(status)),
+        match self.agent.process.ended()? {
+            Some(status) => Err(self.agent.process.failure(status)),
             None => Ok(()),
         }
     }
@@ -272,10 +313,9 @@ impl Demo {
         let ledger = books::Ledger::read(&status["engine"]);
         println!("\nBooks at the cloud\n{account}");
         println!("\nBooks of the agent\n{ledger}");
-        let stopped = self.agent.stop(&self.clock, STOP_MAX)?;
+        let stopped = self.agent.process.stop(&self.clock, STOP_MAX)?;
         self.subscriber.close();
-        self.cloud.stop(&self.clock)?;
-        self.devices.stop(&self.clock)?;
+        self.cloud.process.stop(&self.clock, STOP_MAX)?;
         let good = account.balances() && ledger.balances(account.sent) && stopped.success();
         if good {
             println!("\nEvery reading is accounted for.");
@@ -286,23 +326,41 @@ impl Demo {
     }
 }
 
-/// What a viewer should know, and when.
-fn story(spec: &FleetSpec) -> VecDeque<(Span, String)> {
-    let mut notes = Vec::new();
+/// What happens on the way.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    /// What a viewer should know of the fleet.
+    OfTheFleet(String),
+    /// SIGKILL, and a start on what is on the disk.
+    AgentDies,
+    /// SIGKILL of the cloud's broker.
+    CloudGoes,
+    /// It goes on with what it has acknowledged.
+    CloudReturns,
+}
+
+/// What happens, and when. The device that falls silent is idle before the agent dies: in the
+/// minute after a start, silence means little.
+fn story(spec: &FleetSpec) -> VecDeque<(Span, Event)> {
+    let percent = |share: u64| Span::from_millis(spec.duration.as_millis() * share / 100);
+    let mut events =
+        vec![(percent(72), Event::CloudGoes), (percent(78), Event::AgentDies), (percent(85), Event::CloudReturns)];
+    let mut tell = |at, text| events.push((at, Event::OfTheFleet(text)));
     if let Some(gap) = spec.gap {
         let device = Fleet::device_name(gap.device);
         let backlog = Fleet::new(spec.clone()).filter(|delivery| delivery.backlog).count();
-        notes.push((gap.from, format!("{device} goes offline and keeps its readings")));
-        notes.push((gap.to, format!("{device} is back with {backlog} readings at once")));
+        tell(gap.from, format!("{device} goes offline and keeps its readings"));
+        tell(gap.to, format!("{device} is back with {backlog} readings at once"));
     }
     if let Some(silent) = spec.silent {
-        notes.push((silent.from, format!("{} falls silent for good", Fleet::device_name(silent.device))));
+        tell(silent.from, format!("{} falls silent for good", Fleet::device_name(silent.device)));
     }
-    notes.sort();
-    notes.into()
+    events.sort();
+    events.into()
 }
 
 /// Nothing that is sent from now on can be missed.
 fn is_ready(status: &Value) -> bool {
-    status["devices"]["subscribed"] == true && status["uplink"]["connected"] == true
+    let listens = status["listener"]["sockets"].as_array().is_some_and(|sockets| !sockets.is_empty());
+    listens && status["uplink"]["connected"] == true
 }

@@ -29,6 +29,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use self::needs::mosquitto;
+
+#[path = "../world/needs.rs"]
+pub(crate) mod needs;
+
 /// Generous: two cores are shared with compilers.
 const START_MAX: Duration = Duration::from_secs(30);
 /// Between two looks at a condition that nothing can signal.
@@ -249,7 +254,7 @@ impl Broker {
         }
         let path = self.dir.path().join("mosquitto.conf");
         let config = fs::read_to_string(&path).expect("the configuration is read");
-        let mut command = Command::new(program());
+        let mut command = Command::new(mosquitto());
         // It would override what the configuration says.
         command.args((!config.contains("\nlog_type ")).then_some("-v")).arg("-c").arg(path);
         command
@@ -272,17 +277,6 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Whether mosquitto is here, for a test that wants it and nothing else. A CI run may not be
-/// without.
-pub(crate) fn has_mosquitto() -> bool {
-    let found = Command::new(program()).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    assert!(found || std::env::var_os("CI").is_none_or(|ci| ci != "true"), "a CI run needs mosquitto");
-    if !found {
-        println!("NOT RUN: this test needs the broker mosquitto (sudo apt-get install mosquitto)");
-    }
-    found
 }
 
 /// What these lines of mosquitto's configuration are in ours, and whether it persists. `None`:
@@ -312,11 +306,6 @@ fn own_config(lines: &[&str]) -> Option<(String, bool)> {
         }
     }
     Some((lines_of_ours.join("\n"), persists))
-}
-
-/// Debian keeps it in `/usr/sbin`, which a user's PATH may lack.
-fn program() -> &'static str {
-    if Path::new("/usr/sbin/mosquitto").exists() { "/usr/sbin/mosquitto" } else { "mosquitto" }
 }
 
 /// A port that nothing listens on at this moment, below those that the kernel gives

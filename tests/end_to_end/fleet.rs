@@ -104,7 +104,7 @@ fn a_run_is_named_by_its_seed_and_start_and_survives_a_restart_of_its_broker() {
     let mut audience = Audience::of(broker.port);
     let args = "--devices 40 --connections 8 --seconds 4 --period 20ms --disorder 100ms --gap-percent 25 --gap 1s";
     let child = fleet(broker.port, &format!("{args} --seed 7 --start {START} --format mixed"));
-    wait_until("the fleet sends", || broker.log().matches("Received PUBLISH from fleet-7-").count() > 500);
+    audience.hear(500);
     broker.restart();
     let (code, summary) = finish(child);
     assert_eq!(code, Some(0), "{summary}");
@@ -149,8 +149,7 @@ fn at_qos_2_with_sessions_that_are_kept_every_message_arrives_once_over_cut_conn
     let args = "--devices 20 --connections 4 --seconds 4 --period 20ms --qos 2 --persistent --seed 3";
     let child = fleet(wire.port, &format!("{args} --start {START}"));
     for cut in 1..=3 {
-        let heard = || broker.log().matches("Received PUBLISH from fleet-3-").count();
-        wait_until("the fleet sends", || heard() > cut * 700);
+        audience.hear(cut * 700);
         wire.cut();
     }
     let (code, summary) = finish(child);
@@ -165,8 +164,9 @@ fn at_qos_2_with_sessions_that_are_kept_every_message_arrives_once_over_cut_conn
 #[test]
 fn a_signal_ends_a_run_without_an_end_and_a_broker_that_is_not_there_gives_exit_code_1() {
     let broker = Broker::start(PERSISTENT);
+    let mut audience = Audience::of(broker.port);
     let child = fleet(broker.port, "--devices 10 --seconds 0 --period 50ms --seed 5");
-    wait_until("the fleet sends", || broker.log().contains("Received PUBLISH from fleet-5-"));
+    audience.hear(1);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let (code, summary) = finish(child);
     assert_eq!(code, Some(0), "{summary}");

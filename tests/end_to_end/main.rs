@@ -1,4 +1,5 @@
-//! Black-box tests: the real binary between two real mosquittos.
+//! Black-box tests: the real binary between two real brokers: the listener, or mosquitto where
+//! `TIDEGATE_TEST_BROKER=mosquitto` asks for it.
 //!
 //! Nothing of the agent is called from here: readings go in over MQTT, panes
 //! come out over MQTT, and what the agent says about itself comes from its

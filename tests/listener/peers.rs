@@ -2,29 +2,13 @@
 
 use std::process::{Child, Command, Stdio};
 
+use crate::broker::needs::{Need, has};
 use crate::client::Connect;
 use crate::server::Server;
 use crate::wire::Version;
 
 /// Messages per quality of service.
 const COUNT: usize = 200;
-
-/// False when the tool is missing: the test says so and is of no use. In CI it has to run.
-pub(crate) fn installed(tool: &str, how: &str, check: &mut Command) -> bool {
-    let found = check.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    // mosquitto's clients print their help with an exit code of 1.
-    let found = found.is_ok_and(|status| status.code().is_some_and(|code| code < 2));
-    assert!(found || std::env::var_os("CI").is_none(), "CI needs {tool}: {how}");
-    if !found {
-        eprintln!("SKIPPED: {tool} is missing: {how}");
-    }
-    found
-}
-
-fn clients_installed() -> bool {
-    let how = "sudo apt-get install -y mosquitto-clients";
-    ["mosquitto_pub", "mosquitto_sub"].iter().all(|tool| installed(tool, how, Command::new(tool).arg("--help")))
-}
 
 fn command(tool: &str, server: &Server, version: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(tool);
@@ -48,7 +32,7 @@ fn subscriber(server: &Server, version: &str, qos: &str, count: usize) -> Child 
 
 #[test]
 fn mosquitto_pub_and_mosquitto_sub_exchange_messages_in_both_versions() {
-    if !clients_installed() {
+    if !has(&[Need::MosquittoClients]) {
         return;
     }
     for version in ["311", "5"] {
@@ -69,7 +53,7 @@ fn mosquitto_pub_and_mosquitto_sub_exchange_messages_in_both_versions() {
 
 #[test]
 fn mosquitto_pub_is_understood_at_every_quality_of_service() {
-    if !clients_installed() {
+    if !has(&[Need::MosquittoClients]) {
         return;
     }
     let server = Server::start();
@@ -89,7 +73,7 @@ fn mosquitto_pub_is_understood_at_every_quality_of_service() {
 
 #[test]
 fn mosquitto_sub_gets_a_retained_message_at_every_quality_of_service() {
-    if !clients_installed() {
+    if !has(&[Need::MosquittoClients]) {
         return;
     }
     let server = Server::start();

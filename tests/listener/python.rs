@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::peers::installed;
+use crate::broker::needs::{Need, has, python_with_paho};
 use crate::server::Server;
 
 /// Subscribes at `QoS` 2 and publishes 100 messages at each `QoS`; exits with 0 when each came
@@ -15,7 +15,9 @@ count, done, ready, got = 100, threading.Event(), threading.Event(), {0: [], 1: 
 everything = threading.Event()
 
 def client(name):
-    return mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, protocol=protocol)
+    # Debian 12 has version 1, which does not ask.
+    style = [mqtt.CallbackAPIVersion.VERSION2] if hasattr(mqtt, "CallbackAPIVersion") else []
+    return mqtt.Client(*style, client_id=name, protocol=protocol)
 
 def on_message(_client, _userdata, message):
     if message.topic == "wills/mortal":
@@ -58,15 +60,13 @@ os._exit(0)
 
 #[test]
 fn paho_mqtt_exchanges_messages_and_leaves_its_will_in_both_versions() {
-    let how = "python3 -m pip install 'paho-mqtt>=2' (Debian: in a virtual environment that is on the PATH)";
-    let imports =
-        "import sys\ntry:\n import paho.mqtt.client as m; m.CallbackAPIVersion\nexcept Exception: sys.exit(9)";
-    if !installed("paho-mqtt 2", how, Command::new("python3").args(["-c", imports])) {
+    if !has(&[Need::Paho]) {
         return;
     }
+    let python = python_with_paho().expect("it was there a moment ago");
     for version in ["311", "5"] {
         let server = Server::start();
-        let output = Command::new("python3").args(["-c", SCRIPT, &server.port.to_string(), version]).output().unwrap();
+        let output = Command::new(python).args(["-c", SCRIPT, &server.port.to_string(), version]).output().unwrap();
         assert!(output.status.success(), "MQTT {version}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -16,6 +16,7 @@ use tidegate::model::limits::UPLINK_WINDOW;
 use tidegate::model::time::Span;
 
 use crate::broker::Broker;
+use crate::broker::needs::{Need, has};
 use crate::peer::Peer;
 use crate::task::{Task, broker_spec};
 
@@ -282,6 +283,9 @@ fn the_broker_s_own_keep_alive_is_kept_to() {
 /// The properties as another program sees them, through a real broker.
 #[test]
 fn a_receiver_sees_what_a_batch_is_without_opening_it() {
+    if !has(&[Need::MosquittoClients]) {
+        return;
+    }
     let broker = Broker::start(&[]);
     let sub = Command::new("mosquitto_sub")
         .args(["-V", "5", "-q", "1", "-C", "2", "-W", "60", "-t", "t/gw/data/#", "-p", &broker.port.to_string()])

@@ -14,6 +14,7 @@ use tidegate::agent::inbox::Outbound;
 use tidegate::config::boot::{BrokerSpec, ClientCert, Credential, TlsSpec, Trust};
 use tidegate::engine::step::{Batch, BatchId};
 
+use crate::broker::needs::{Need, has};
 use crate::broker::{Broker, free_port};
 use crate::certificates::{authority, certificate, certificate_of_the_future, expired_certificate};
 use crate::task::{Task, broker_spec};
@@ -71,6 +72,9 @@ fn refusal(spec: BrokerSpec) -> String {
 
 #[test]
 fn both_sides_show_a_certificate_and_batches_flow() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (broker, port, files) = secured();
     publishes(&Task::uplink(spec(port, &files, "ca.crt", Some("gateway"))));
     assert!(broker.log().contains("'gateway'") || broker.log().contains("u'gateway'"), "{}", broker.log());
@@ -78,6 +82,9 @@ fn both_sides_show_a_certificate_and_batches_flow() {
 
 #[test]
 fn an_odd_certificate_in_a_bundle_does_not_cost_the_others() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (_broker, port, files) = secured();
     let mut bundle = fs::read_to_string(files.join("stranger.crt")).expect("read");
     bundle.push_str("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
@@ -88,6 +95,9 @@ fn an_odd_certificate_in_a_bundle_does_not_cost_the_others() {
 
 #[test]
 fn whoever_cannot_prove_who_it_is_gets_no_connection() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (_broker, port, files) = secured();
     let server = refusal(spec(port, &files, "stranger.crt", Some("gateway")));
     assert!(server.contains("certificate"), "an unknown server: {server}");
@@ -101,6 +111,9 @@ fn whoever_cannot_prove_who_it_is_gets_no_connection() {
 
 #[test]
 fn a_certificate_that_was_replaced_is_used_at_the_next_connection() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (mut broker, port, files) = secured();
     for end in ["crt", "key"] {
         fs::copy(files.join(format!("impostor.{end}")), files.join(format!("mine.{end}"))).expect("copied");
@@ -118,6 +131,9 @@ fn a_certificate_that_was_replaced_is_used_at_the_next_connection() {
 
 #[test]
 fn a_name_and_a_password_are_read_from_their_files_on_every_connect() {
+    if !has(&[Need::Mosquitto]) {
+        return;
+    }
     let dir = tempfile::tempdir().expect("a temporary directory");
     let passwords = dir.path().join("passwd");
     let made = Command::new("mosquitto_passwd")
@@ -155,6 +171,9 @@ fn copy_pair(files: &Path, from: &str, to: &str) {
 /// F88: a rotation needs no restart, and one that goes wrong does not cost the data path.
 #[test]
 fn f88_the_last_files_that_fit_stay_in_use_until_there_are_new_ones_that_do() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (mut broker, port, files) = secured();
     certificate(&files, "ca", "renewed");
     copy_pair(&files, "gateway", "mine");
@@ -188,6 +207,9 @@ fn f88_the_last_files_that_fit_stay_in_use_until_there_are_new_ones_that_do() {
 /// good (here because it is another one) the connection is made.
 #[test]
 fn f90_certificates_that_are_not_valid_yet_or_any_more_are_tried_again() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (mut broker, port, files) = secured();
     copy_pair(&files, "server", "good");
     certificate_of_the_future(&files, "ca", "early");
@@ -227,6 +249,9 @@ fn handshake(files: &Path, listener: &TcpListener, alpn: &[u8]) -> (Option<Vec<u
 
 #[test]
 fn alpn_offers_what_is_configured_and_the_server_name_need_not_be_the_address() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (_broker, _, files) = secured();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");
     let port = listener.local_addr().expect("an address").port();
@@ -241,6 +266,9 @@ fn alpn_offers_what_is_configured_and_the_server_name_need_not_be_the_address() 
 
 #[test]
 fn a_certificate_for_another_name_leads_to_the_setting() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (_broker, port, files) = secured();
     let mut spec = spec(port, &files, "ca.crt", Some("gateway"));
     spec.tls.as_mut().expect("TLS").server_name = Some("other.example".into());

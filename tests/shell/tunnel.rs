@@ -9,6 +9,7 @@ use std::thread;
 use tidegate::config::boot::{BrokerSpec, Credential, ProxySpec, Secret};
 
 use crate::broker::Broker;
+use crate::broker::needs::{Need, has};
 use crate::task::{Task, broker_spec};
 use crate::tls::{publishes, secured, spec};
 
@@ -109,6 +110,9 @@ fn batches_go_through_a_proxy_that_knows_us() {
 
 #[test]
 fn tls_and_client_certificates_go_through_it_too() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
     let (_broker, port, files) = secured();
     let proxy = HttpProxy::start(Says::Yes);
     publishes(&Task::uplink(through(spec(port, &files, "ca.crt", Some("gateway")), proxy.spec(None))));

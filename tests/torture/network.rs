@@ -13,6 +13,7 @@ use tidegate::model::rng::Rng;
 
 use crate::agent::{Config, ledger};
 use crate::broker::Broker;
+use crate::broker::needs::{Need, has};
 use crate::cloud::assert_contract;
 use crate::proxy::{Proxy, Weather};
 use crate::scale::rounds;
@@ -145,11 +146,17 @@ fn delivered(wire: &Proxy, deliveries: &[Delivery]) -> Vec<Delivery> {
 
 #[test]
 fn a_devices_broker_that_loses_its_memory_costs_what_it_had_not_delivered() {
+    if !has(&[Need::Mosquitto]) {
+        return;
+    }
     a_forgetful_broker(&[], "without_persistence");
 }
 
 #[test]
 fn a_devices_broker_that_wakes_up_in_its_past_costs_what_it_had_not_delivered() {
+    if !has(&[Need::Mosquitto]) {
+        return;
+    }
     let lines = ["persistence true", "persistence_location {dir}/", "autosave_on_changes true", "autosave_interval 50"];
     a_forgetful_broker(&lines, "with_persistence");
 }
@@ -203,11 +210,17 @@ fn a_forgetful_cloud(lines: &[&str], name: &str) {
 
 #[test]
 fn a_cloud_broker_that_loses_its_memory_has_acknowledged_everything_once_at_least() {
+    if !has(&[Need::Mosquitto]) {
+        return;
+    }
     a_forgetful_cloud(&["max_queued_messages 100000"], "without_persistence");
 }
 
 #[test]
 fn a_cloud_broker_that_wakes_up_in_its_past_has_acknowledged_everything_once_at_least() {
+    if !has(&[Need::Mosquitto]) {
+        return;
+    }
     let lines = ["autosave_on_changes true", "autosave_interval 20"];
     a_forgetful_cloud(&[PERSISTENT, &lines].concat(), "with_persistence");
 }

@@ -1,5 +1,5 @@
-//! The demo's child processes: two brokers and the agent. Each is ended by
-//! its own handle, also when the demo fails half-way.
+//! The demo's child processes: the agent and the cloud's broker, both this very program.
+//! Each is ended by its own handle, also when the demo fails half-way.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -16,11 +16,12 @@ use crate::agent::clock::SystemClock;
 use crate::agent::mqtt::client::{ClientSpec, Received, Subscriber};
 use crate::model::time::Span;
 
-/// Where Debian keeps daemons, which a user's PATH may lack.
-const DAEMON_DIRS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+/// Below the ports that the kernel gives to outgoing connections (32,768 and up): one of those
+/// could take the port of a server that is down, and it could not come back.
+const PORTS: std::ops::Range<u16> = 10_000..30_000;
 /// Another process may take a free port first.
 const PORT_TRIES: usize = 10;
-/// For a broker's first answer.
+/// For a server's first answer.
 const START_MAX: Span = Span::from_secs(10);
 /// Between two looks at a process.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -37,24 +38,15 @@ pub(super) struct Process {
     log: PathBuf,
 }
 
-/// An MQTT broker that can be started on a loopback port.
-pub(super) trait BrokerProgram {
-    /// Starts it on this port; its files are in `dir`, and begin with `name`.
-    fn command(&self, port: u16, name: &str, dir: &Path) -> anyhow::Result<Command>;
-}
-
-/// Debian's broker.
+/// A child that devices or the cloud's receiver connect to, on a loopback port that stays its own.
 #[derive(Debug)]
-pub(super) struct Mosquitto {
-    program: PathBuf,
-}
-
-/// A broker on a loopback port.
-#[derive(Debug)]
-pub(super) struct Broker {
+pub(super) struct Server {
     /// Its port.
     pub(super) port: u16,
-    process: Process,
+    /// Its process, or the one that was killed.
+    pub(super) process: Process,
+    command: Command,
+    dir: PathBuf,
 }
 
 impl ScratchDir {
@@ -79,10 +71,14 @@ impl Drop for ScratchDir {
 }
 
 impl Process {
-    /// Starts a program with its output in `DIR/NAME.log`.
+    /// Starts a program with its output at the end of `DIR/NAME.log`.
     pub(super) fn start(name: &'static str, command: &mut Command, dir: &Path) -> anyhow::Result<Process> {
         let log = dir.join(format!("{name}.log"));
-        let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
         // A group of its own: Ctrl-C reaches the demo alone, which ends the others in order.
         let child = command
             .stdin(Stdio::null())
@@ -97,6 +93,13 @@ impl Process {
     /// `Some` when it has ended.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
+    }
+
+    /// SIGKILL: it has no chance to tidy up.
+    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
     }
 
     /// An error with what it said last, for a child that ended by itself.
@@ -120,75 +123,57 @@ impl Process {
             }
             std::thread::park_timeout(LOOK_AGAIN);
         }
-        self.child.kill()?;
-        self.child.wait()?;
+        self.kill()?;
         bail!("{} did not stop within {} ms and was killed", self.name, wait.as_millis())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Fails only when it is gone already.
+        let _ = self.kill();
     }
 }
 
-impl Mosquitto {
-    /// Where it is installed.
-    pub(super) fn find() -> anyhow::Result<Mosquitto> {
-        Ok(Mosquitto { program: find_mosquitto(program_dirs())? })
-    }
-}
-
-impl BrokerProgram for Mosquitto {
-    fn command(&self, port: u16, name: &str, dir: &Path) -> anyhow::Result<Command> {
-        let config = dir.join(format!("{name}.conf"));
-        fs::write(&config, broker_config(port))?;
-        let mut command = Command::new(&self.program);
-        command.arg("-c").arg(config);
-        Ok(command)
-    }
-}
-
-impl Broker {
-    /// Starts it on a free port and waits until it answers.
+impl Server {
+    /// Starts it on a free port and waits until it answers. `command`: what to start for this port.
     pub(super) fn start(
         clock: &SystemClock,
-        program: &impl BrokerProgram,
         name: &'static str,
         dir: &Path,
-    ) -> anyhow::Result<Broker> {
+        command: impl Fn(u16) -> anyhow::Result<Command>,
+    ) -> anyhow::Result<Server> {
         let mut failure = None;
-        for _ in 0..PORT_TRIES {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-            let mut process = Process::start(name, &mut program.command(port, name, dir)?, dir)?;
+        for port in free_ports().take(PORT_TRIES) {
+            let mut command = command(port)?;
+            let mut process = Process::start(name, &mut command, dir)?;
             match wait_until_it_answers(clock, &mut process, port)? {
-                None => return Ok(Broker { port, process }),
+                None => return Ok(Server { port, process, command, dir: dir.to_owned() }),
                 Some(status) => failure = Some(process.failure(status)),
             }
         }
         Err(failure.unwrap_or_else(|| anyhow::anyhow!("no free port for {name}")))
     }
 
-    /// A client of this broker.
-    pub(super) fn client(&self, client_id: &str) -> ClientSpec {
-        ClientSpec { host: "127.0.0.1".into(), port: self.port, client_id: client_id.into(), clean: true }
+    /// Starts it again after its end, on the same port and the same files.
+    pub(super) fn start_again(&mut self, clock: &SystemClock) -> anyhow::Result<()> {
+        self.process = Process::start(self.process.name, &mut self.command, &self.dir)?;
+        match wait_until_it_answers(clock, &mut self.process, self.port)? {
+            None => Ok(()),
+            Some(status) => Err(self.process.failure(status)),
+        }
     }
 
-    /// SIGTERM and its end.
-    pub(super) fn stop(mut self, clock: &SystemClock) -> anyhow::Result<()> {
-        self.process.stop(clock, START_MAX).map(drop)
+    /// A client of it, with a session that outlives its connections.
+    pub(super) fn client(&self, client_id: &str) -> ClientSpec {
+        ClientSpec { host: "127.0.0.1".into(), port: self.port, client_id: client_id.into(), clean: false }
     }
 }
 
-/// Readings of devices that publish at `QoS` 0 are kept for the agent too, and a
-/// burst is not cut at mosquitto's default of 1,000 messages. Nothing is stored.
-fn broker_config(port: u16) -> String {
-    format!(
-        "listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nlog_dest stderr\n\
-         upgrade_outgoing_qos true\nmax_queued_messages 100000\nmax_inflight_messages 100\nset_tcp_nodelay true\n"
-    )
+/// That nothing listens on at this moment. Demos that run side by side begin at different ones.
+fn free_ports() -> impl Iterator<Item = u16> {
+    let begin = usize::try_from(std::process::id()).unwrap_or(0) * 97 % PORTS.len();
+    PORTS.cycle().skip(begin).take(PORTS.len()).filter(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
 }
 
 /// `Some` when it ended instead.
@@ -209,33 +194,9 @@ fn wait_until_it_answers(clock: &SystemClock, process: &mut Process, port: u16) 
     bail!("{} does not answer on port {port}", process.name)
 }
 
-fn find_mosquitto(dirs: impl Iterator<Item = PathBuf>) -> anyhow::Result<PathBuf> {
-    dirs.map(|dir| dir.join("mosquitto")).find(|program| program.is_file()).context(
-        "the demo needs the MQTT broker mosquitto, which is not installed.\n\
-         On Debian and Raspberry Pi OS: sudo apt-get install mosquitto",
-    )
-}
-
-/// The user's PATH, then where daemons are.
-fn program_dirs() -> impl Iterator<Item = PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    in_path.into_iter().chain(DAEMON_DIRS.map(PathBuf::from))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn without_mosquitto_the_error_says_how_to_get_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let dirs = || [dir.path().join("missing"), dir.path().to_owned()].into_iter();
-        let error = find_mosquitto(dirs()).unwrap_err().to_string();
-        assert!(error.contains("sudo apt-get install mosquitto"), "{error}");
-        fs::write(dir.path().join("mosquitto"), "").unwrap();
-        assert_eq!(find_mosquitto(dirs()).unwrap(), dir.path().join("mosquitto"));
-    }
 
     #[test]
     fn a_child_ends_with_its_owner_and_its_last_words_are_kept() {
