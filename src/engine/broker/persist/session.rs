@@ -6,7 +6,7 @@
 //! LINK          expiry s | 1 connected | 0 left ms, dup until
 //! SUBSCRIPTIONS n × (filter | 0 gone | 1 options, identifier)
 //! INBOUND       n × (packet id | there)
-//! REMEMBERED    n × (packet id | fingerprint)
+//! REMEMBERED    n × (packet id − the one before | fingerprint)
 //! REMOVED       n × number of entry
 //! RELEASED      n × number of entry
 //! ENTRIES       n × (number | message | flags | n × identifier)
@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::wire::{Damaged, Reader, put_str, put_u64};
+use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_u64};
 use crate::model::time::{ProcTime, Span};
 
 use super::message::{qos_code, read_qos};
@@ -88,9 +88,12 @@ pub(super) fn write(out: &mut Vec<u8>, number: SessionNo, session: &Session, ext
     }
     if flags & REMEMBERED != 0 {
         put_u64(out, (session.remembered.len() - forgotten) as u64);
-        for (packet, fingerprint) in session.remembered.iter().skip(forgotten) {
-            put_u64(out, u64::from(*packet));
+        let mut before = 0;
+        for (packet, fingerprint) in session.remembered.range(forgotten..) {
+            // Most clients count: one byte.
+            put_i64(out, i64::from(*packet) - before);
             out.extend_from_slice(&fingerprint.to_le_bytes());
+            before = i64::from(*packet);
         }
     }
     if flags & REMOVED != 0 {
@@ -174,6 +177,7 @@ impl Broker {
             self.sessions.insert(number, Session::new(client_id));
             self.next_session = self.next_session.max(number.0 + 1);
         }
+        let in_flight = self.limits.in_flight;
         let session = self.sessions.get_mut(&number).ok_or(Damaged)?;
         if flags & LINK != 0 {
             session.expiry_secs = reader.uint()?;
@@ -215,10 +219,13 @@ impl Broker {
             }
         }
         if flags & REMEMBERED != 0 {
+            let mut packet = 0;
             for _ in 0..reader.u64()? {
-                let packet = reader.uint()?;
+                let before = i64::from(packet);
+                let next = before.checked_add(reader.i64()?).and_then(|packet| u16::try_from(packet).ok());
+                packet = next.ok_or(Damaged)?;
                 let bytes = reader.take(4)?.first_chunk().copied().ok_or(Damaged)?;
-                session.remember(packet, u32::from_le_bytes(bytes));
+                session.remember(packet, u32::from_le_bytes(bytes), in_flight);
             }
             // It is what was written.
             session.changes.remembered = 0;
