@@ -21,9 +21,10 @@ impl Broker {
     /// Before a PUBLISH does anything: whether it was taken in before. If not, it counts as
     /// taken in from here.
     ///
-    /// At `QoS` 1 in a session that outlives its connection, a message is a redelivery when it
-    /// has DUP and the last message that was taken in under its packet id has the same topic and
-    /// payload. That is remembered of the last [`BrokerLimits::in_flight`] messages:
+    /// At `QoS` 1, a message is a redelivery when it has DUP and the last message that was taken
+    /// in under its packet id has the same topic and payload. That is remembered of the last
+    /// [`BrokerLimits::in_flight`] messages of the session. One that ends with its connection
+    /// needs it, too: some clients send again whatever is not acknowledged within a second.
     ///
     /// - Acknowledgements go out in the order in which messages came. So a client that misses
     ///   one misses all behind it, and what it sends again are the newest of its messages, as
@@ -53,7 +54,6 @@ impl Broker {
         let Some(packet) = publish.packet else { return Seen::New };
         match publish.qos {
             Qos::AtMostOnce => return Seen::New,
-            Qos::AtLeastOnce if !session.is_durable() => return Seen::New,
             Qos::AtLeastOnce => {
                 let fingerprint = fingerprint(publish.topic, publish.payload);
                 if publish.dup && session.is_remembered(packet, fingerprint) {

@@ -125,7 +125,7 @@ fn write_link(out: &mut Vec<u8>, session: &Session, now: ProcTime) {
             put_u64(out, until.since(now).as_millis());
         }
     }
-    put_u64(out, session.outgoing.dup_until);
+    put_u64(out, session.outgoing.dup_until());
 }
 
 fn write_subscription(out: &mut Vec<u8>, session: &Session, filter: &str) {
@@ -189,7 +189,9 @@ impl Broker {
                 1 => Presence::Lost,
                 _ => return Err(Damaged),
             };
-            session.outgoing.dup_until = reader.u64()?;
+            if !session.outgoing.set_dup_until(reader.u64()?) {
+                return Err(Damaged);
+            }
         }
         if flags & SUBSCRIPTIONS != 0 {
             for _ in 0..reader.u64()? {

@@ -169,8 +169,12 @@ fn a_redelivery_is_known_by_its_mark_its_packet_id_and_its_content() {
     assert_eq!(world.publish(1, &first), Seen::New, "without the mark it is another one");
     assert_eq!(world.publish(1, &Publish { dup: true, ..first }), Seen::Known);
     assert_eq!(world.publish(1, &Publish { dup: true, ..publish("t", "y", Q1, 7) }), Seen::New);
-    assert_eq!(world.publish(2, &first), Seen::New);
-    assert_eq!(world.publish(2, &Publish { dup: true, ..first }), Seen::New, "its session ends with its connection");
+    let again = Publish { dup: true, ..first };
+    assert_eq!(world.publish(2, &again), Seen::New, "each client has its own packet ids");
+    assert_eq!(world.publish(2, &again), Seen::Known);
+    world.say(2, ClientEvent::Gone);
+    world.connect(3, &connect("a", false, 0));
+    assert_eq!(world.publish(3, &again), Seen::New, "its session has ended with its connection");
 }
 
 #[test]
@@ -205,6 +209,16 @@ fn a_client_whose_whole_window_was_not_acknowledged_sends_it_again_and_nothing_i
             }
         }
     }
+}
+
+#[test]
+fn a_session_that_goes_on_for_the_last_time_knows_what_was_taken_in() {
+    let mut world = pair(Q0, 0);
+    let sent = publish("t", "x", Q1, 7);
+    assert_eq!(world.publish(1, &sent), Seen::New);
+    world.say(1, ClientEvent::Gone);
+    world.connect(3, &connect("publisher", false, 0));
+    assert_eq!(world.publish(3, &Publish { dup: true, ..sent }), Seen::Known);
 }
 
 #[test]

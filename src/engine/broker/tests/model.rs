@@ -454,6 +454,9 @@ impl Model {
         self.books = self.durable.clone();
         self.books.restart(self.world.millis, self.committed_at);
         self.maybe_sent_below = self.books.instances;
+        // What a session in memory got of what was durable before; the numbers are free again.
+        self.sent.split_off(&self.books.instances);
+        self.once.split_off(&self.books.instances);
         self.acks.clear();
         self.clients.iter_mut().for_each(Client::cut);
         // It has no memory of connections either; but their numbers are not used again.
@@ -477,7 +480,8 @@ impl Model {
             let kept = self.books.sessions.entry(client).or_default();
             assert_eq!(session.expiry_secs, u32::try_from(kept.expiry / 1_000).expect("bounded"));
             assert!(session.subscriptions.keys().map(AsRef::as_ref).eq(kept.asked.keys().copied()));
-            assert!(session.outgoing.waiting() <= limits.queue_messages);
+            // What was in flight waits again when its client is gone.
+            assert!(session.outgoing.len() <= limits.queue_messages + usize::from(limits.in_flight));
             let mut owed = core::mem::take(&mut kept.due).into_iter();
             let mut chosen = Vec::new();
             for (seq, no, qos, retain, released) in queue(broker, session) {
@@ -521,14 +525,16 @@ impl Model {
     fn hear(&mut self) {
         for (connection, what) in self.world.told() {
             let client = self.connections[connection as usize];
+            if self.clients[client].connection != Some(connection) {
+                continue;
+            }
             let item = match what {
                 ToClient::Publish(delivery) => self.check(client, connection, &delivery),
                 ToClient::ConnAck { .. } | ToClient::SubAck { .. } | ToClient::UnsubAck { .. } => {
                     let asked =
                         |books: &Books| books.sessions.get(&client).map(|kept| (kept.expiry > 0, kept.asked.clone()));
                     let now = asked(&self.books);
-                    let is_current = self.clients[client].connection == Some(connection);
-                    if is_current && now.as_ref().is_some_and(|(is_durable, _)| *is_durable) {
+                    if now.as_ref().is_some_and(|(is_durable, _)| *is_durable) {
                         let then = asked(&self.durable).map(|(_, asked)| asked);
                         let is_connack = matches!(what, ToClient::ConnAck { .. });
                         assert!(then.is_some(), "the session of {client} is durable");
@@ -540,9 +546,7 @@ impl Model {
                     In::Said(what)
                 }
             };
-            if self.clients[client].connection == Some(connection) {
-                self.clients[client].inbox.push_back(item);
-            }
+            self.clients[client].inbox.push_back(item);
         }
     }
 
@@ -623,7 +627,7 @@ fn number_of(message: &Message) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
 
     #[test]
     fn whatever_happens_each_session_gets_what_it_is_owed_and_nothing_else(

@@ -169,7 +169,8 @@ impl Books {
             }
             will = if kept.online { self.close(now, client) } else { None };
             if !resumes {
-                will = will.or_else(|| self.end(client));
+                let of_end = self.end(client);
+                will = will.or(of_end);
             }
         }
         let kept = self.sessions.entry(client).or_default();
