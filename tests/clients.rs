@@ -166,10 +166,10 @@ impl Gateway {
     /// What a connection was told, and nothing twice.
     fn told(&mut self, connection: u32) -> Vec<ToClient> {
         let is_it = |of: u32| of == DeliveryTag::CLIENTS + connection;
-        let told = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Tell { connection, what } if is_it(*connection) => Some(what.clone()),
-            _ => None,
+        let told = self.effects.iter().filter_map(|effect| {
+            if let Effect::Tell { connection, what } = effect { Some((*connection, what.clone())) } else { None }
         });
+        let told = told.filter(|(connection, _)| is_it(*connection)).map(|(_, what)| what);
         let told = told.collect();
         self.effects.retain(|effect| !matches!(effect, Effect::Tell { connection, .. } if is_it(*connection)));
         told

@@ -87,14 +87,7 @@ pub(super) fn write(out: &mut Vec<u8>, number: SessionNo, session: &Session, ext
         }
     }
     if flags & REMEMBERED != 0 {
-        put_u64(out, (session.remembered.len() - forgotten) as u64);
-        let mut before = 0;
-        for (packet, fingerprint) in session.remembered.range(forgotten..) {
-            // Most clients count: one byte.
-            put_i64(out, i64::from(*packet) - before);
-            out.extend_from_slice(&fingerprint.to_le_bytes());
-            before = i64::from(*packet);
-        }
+        write_remembered(out, session, forgotten);
     }
     if flags & REMOVED != 0 {
         put_u64(out, removed.len() as u64);
@@ -126,6 +119,30 @@ fn write_link(out: &mut Vec<u8>, session: &Session, now: ProcTime) {
         }
     }
     put_u64(out, session.outgoing.dup_until());
+}
+
+fn write_remembered(out: &mut Vec<u8>, session: &Session, from: usize) {
+    put_u64(out, (session.remembered.len() - from) as u64);
+    let mut before = 0;
+    for (packet, fingerprint) in session.remembered.range(from..) {
+        // Most clients count: one byte.
+        put_i64(out, i64::from(*packet) - before);
+        out.extend_from_slice(&fingerprint.to_le_bytes());
+        before = i64::from(*packet);
+    }
+}
+
+fn read_remembered(reader: &mut Reader<'_>, session: &mut Session, len_max: u16) -> Result<(), Damaged> {
+    let mut packet = 0;
+    for _ in 0..reader.u64()? {
+        let next = i64::from(packet).checked_add(reader.i64()?);
+        packet = next.and_then(|packet| u16::try_from(packet).ok()).ok_or(Damaged)?;
+        let bytes = reader.take(4)?.first_chunk().copied().ok_or(Damaged)?;
+        session.remember(packet, u32::from_le_bytes(bytes), len_max);
+    }
+    // It is what was written.
+    session.changes.remembered = 0;
+    Ok(())
 }
 
 fn write_subscription(out: &mut Vec<u8>, session: &Session, filter: &str) {
@@ -221,16 +238,7 @@ impl Broker {
             }
         }
         if flags & REMEMBERED != 0 {
-            let mut packet = 0;
-            for _ in 0..reader.u64()? {
-                let before = i64::from(packet);
-                let next = before.checked_add(reader.i64()?).and_then(|packet| u16::try_from(packet).ok());
-                packet = next.ok_or(Damaged)?;
-                let bytes = reader.take(4)?.first_chunk().copied().ok_or(Damaged)?;
-                session.remember(packet, u32::from_le_bytes(bytes), in_flight);
-            }
-            // It is what was written.
-            session.changes.remembered = 0;
+            read_remembered(reader, session, in_flight)?;
         }
         self.read_queue(reader, number, flags)
     }

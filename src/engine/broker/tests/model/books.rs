@@ -89,14 +89,6 @@ impl Books {
         }
     }
 
-    /// One of a group was chosen.
-    pub(super) fn owe_chosen(&mut self, (client, qos, retain): Member, told: &Told, seq: u64) {
-        self.owe(client, told, qos, retain);
-        if let Some(due) = self.sessions.get_mut(&client).and_then(|kept| kept.due.last_mut()) {
-            due.seq = Some(seq);
-        }
-    }
-
     pub(super) fn route(&mut self, from: usize, told: &Told) -> Routed {
         if told.retain {
             if told.is_empty {
@@ -152,7 +144,7 @@ impl Books {
             match asked.qos.min(told.qos) {
                 _ if is_over || !matches(filter, told.topic) => {}
                 Qos::AtMostOnce => at_qos_0.push(told.no),
-                qos => self.owe(client, &told, qos, true),
+                qos @ (Qos::AtLeastOnce | Qos::ExactlyOnce) => self.owe(client, &told, qos, true),
             }
         }
         at_qos_0

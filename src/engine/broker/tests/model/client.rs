@@ -71,8 +71,8 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn cut(&mut self) {
-        let Client { sent, having, last_packet, is_blank, .. } = core::mem::take(self);
-        *self = Client { sent, having, last_packet, is_blank, ..Client::default() };
+        let Client { sent, is_blank, having, last_packet, .. } = core::mem::take(self);
+        *self = Client { sent, is_blank, having, last_packet, ..Client::default() };
     }
 
     /// It connects. Whether it begins anew, which it has to until that was answered.
