@@ -17,7 +17,7 @@ use crate::engine::broker::outgoing::packet_of;
 use crate::engine::broker::packet::Properties;
 use actions::{Action, Words, action, limits};
 use books::{Asked, Books, LastWill, Member, Routed, Told};
-use client::{Answer, Client, IN_FLIGHT, In, Read, Sent};
+use client::{Answer, Client, IN_FLIGHT, Read, Sent};
 
 const CLIENTS: [&str; 4] = ["a", "b", "c", "d"];
 const TOPICS: [&str; 3] = ["x/1", "x/2", "y/1"];
