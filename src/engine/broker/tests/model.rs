@@ -38,6 +38,8 @@ struct Model {
     /// what crashes took back: so much.
     parts: Vec<(u64, Vec<u8>)>,
     lost_millis: u64,
+    /// Read back from them after the last commit.
+    stored: World,
     committed_at: u64,
     books: Books,
     durable: Books,
@@ -71,6 +73,7 @@ impl Model {
             acks: Vec::new(),
             parts,
             lost_millis: 0,
+            stored: World::with(limits),
             committed_at: 1_000,
             books: Books::default(),
             durable: Books::default(),
@@ -258,6 +261,7 @@ impl Model {
             let no = number_of(will);
             let at = expected.iter().position(|told| told.no == no).expect("a will that is due");
             let told = expected.remove(at);
+            self.books.taken.insert(no, told.qos);
             groups.extend(self.route(self.senders[&no], &told));
         }
         assert_eq!(expected, [], "all wills that are due");

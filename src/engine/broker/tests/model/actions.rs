@@ -94,7 +94,7 @@ pub(super) fn action() -> impl Strategy<Value = Action> {
             |(client, with_will, expiry_secs)| Action::Goodbye { client, with_will, expiry_secs }
         ),
         12 => Just(Action::Commit),
-        1 => Just(Action::Snapshot),
+        3 => Just(Action::Snapshot),
         2 => Just(Action::Crash),
         2 => (1..40_u64).prop_map(Action::Pass),
     ]

@@ -85,9 +85,21 @@ impl Model {
         }
     }
 
+    /// What a crash would leave of a session; of one that is in memory, nothing is asked.
+    fn is_durably(&self, client: usize, is_so: impl Fn(&Session) -> bool) -> bool {
+        if self.books.sessions.get(&client).is_none_or(|kept| kept.expiry == 0) {
+            return true;
+        }
+        let broker = &self.stored.broker;
+        let number = broker.names.get(CLIENTS[client]);
+        number.and_then(|number| broker.sessions.get(number)).is_some_and(is_so)
+    }
+
     /// A message on its way to a client.
     fn check(&mut self, client: usize, connection: u32, delivery: &Delivery) -> In {
         let no = number_of(&delivery.message);
+        let is_durable = self.durable.taken.contains_key(&no);
+        assert!(delivery.message.qos == Q0 || is_durable, "{no} was passed on and is not durable");
         let Some(packet) = delivery.packet else {
             assert!(self.at_qos_0.contains(&(no, client)), "{no} is nothing that {client} asked for");
             if !delivery.retain && !self.wills.contains(&no) {

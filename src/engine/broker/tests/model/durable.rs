@@ -17,7 +17,8 @@ impl Model {
         }
         self.parts.push((self.world.millis - self.lost_millis, bytes));
         self.committed_at = self.world.millis;
-        assert_eq!(self.restored().whole(), self.world.whole(), "read back, it is the same");
+        self.stored = self.restored();
+        assert_eq!(self.stored.whole(), self.world.whole(), "read back, it is the same");
         self.world.commit();
         self.durable = self.books.clone();
         for (connection, packet) in core::mem::take(&mut self.acks) {
