@@ -77,9 +77,19 @@ impl Model {
                     }
                     In::Said(what)
                 }
-                ToClient::NoRoom | ToClient::PubRel { .. } | ToClient::PubComp { .. } | ToClient::Disconnect(_) => {
+                ToClient::PubRel { packet, found } => {
+                    let is_stored = |session: &Session| {
+                        session.outgoing.iter().any(|entry| packet_of(entry.seq) == packet && entry.released)
+                    };
+                    assert!(!found || self.is_durably(client, is_stored), "{packet} would be sent again");
                     In::Said(what)
                 }
+                ToClient::PubComp { packet, .. } => {
+                    let is_free = |session: &Session| !session.inbound.contains(&packet);
+                    assert!(self.is_durably(client, is_free), "{packet} would be in use again");
+                    In::Said(what)
+                }
+                ToClient::NoRoom | ToClient::Disconnect(_) => In::Said(what),
             };
             self.clients[client].inbox.push_back(item);
         }
