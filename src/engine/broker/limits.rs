@@ -12,7 +12,8 @@ pub struct BrokerLimits {
     /// Subscriptions of one session. Beyond: refused (0x97).
     pub subscriptions: usize,
     /// Messages at `QoS` 1 and 2 that are unacknowledged towards one client, and at `QoS` 2
-    /// from one client that are not released.
+    /// from one client that are not released. So many messages at `QoS` 1 of a session are
+    /// remembered, in 8 bytes each.
     pub in_flight: u16,
     /// Messages that wait for one client. Beyond: the oldest that waits is dropped and counted.
     pub queue_messages: usize,

@@ -9,7 +9,8 @@
 //!
 //! A packet id is its entry's number modulo 65,535, so it is known, and durable, before
 //! anything is sent: after a crash the same message goes out under the same id, and a client
-//! at `QoS` 2 that has it already does not take it twice. What was sent need not be stored.
+//! at `QoS` 2 that has it already does not take it twice. What was sent need not be stored:
+//! after a crash, whatever is there may have been sent, and is marked so.
 
 use std::collections::VecDeque;
 
@@ -21,6 +22,9 @@ const PACKETS: u64 = 65_535;
 
 /// Entries of one queue at most, whatever is configured: each has a packet id.
 pub(super) const ENTRIES_MAX: usize = 60_000;
+
+/// Entries are numbered below this. Nobody comes so far; bytes that say so are damaged.
+const SEQ_MAX: u64 = u64::MAX / 2;
 
 /// A message on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +51,7 @@ pub(super) struct Outgoing {
     /// Entries below were sent on this connection.
     unsent_from: u64,
     /// Entries below may have been sent on an earlier one.
-    pub(super) dup_until: u64,
+    dup_until: u64,
     in_flight: usize,
 }
 
@@ -95,7 +99,7 @@ impl Outgoing {
 
     /// Appends what was stored. False: it does not follow what is there.
     pub(super) fn push_stored(&mut self, entry: Entry) -> bool {
-        if self.entries.back().is_some_and(|last| last.seq >= entry.seq) || entry.seq == u64::MAX {
+        if self.entries.back().is_some_and(|last| last.seq >= entry.seq) || entry.seq >= SEQ_MAX {
             return false;
         }
         self.next_seq = self.next_seq.max(entry.seq + 1);
@@ -154,10 +158,15 @@ impl Outgoing {
         Some(entry)
     }
 
-    /// The oldest that no client has ever been sent: what is given up when the queue is full.
+    /// What is given up when the queue is full: the oldest that the client was never sent;
+    /// without such, the oldest that it was not sent on this connection.
     pub(super) fn oldest_unsent(&self) -> Option<usize> {
-        let at = self.position_from(self.unsent_from.max(self.dup_until));
-        (at < self.entries.len()).then_some(at)
+        let never = self.position_from(self.unsent_from.max(self.dup_until));
+        if never < self.entries.len() {
+            return Some(never);
+        }
+        let from = self.position_from(self.unsent_from);
+        self.entries.range(from..).position(|entry| !entry.released).map(|at| from + at)
     }
 
     /// The connection is over: what was sent is sent again on the next one.
@@ -167,11 +176,25 @@ impl Outgoing {
         self.in_flight = self.entries.iter().filter(|entry| entry.released).count();
     }
 
-    /// The agent was ended while the client was connected: as many as its window held may
-    /// have been sent.
-    pub(super) fn handle_lost(&mut self, window: usize) {
-        let until = self.entries.get(window).map_or(self.next_seq, |entry| entry.seq);
+    /// The agent was ended: nobody knows what the client was sent since the last commit, even
+    /// if it was away then. True when that is new.
+    pub(super) fn handle_lost(&mut self) -> bool {
+        let until = self.entries.back().map_or(0, |last| last.seq + 1);
+        let is_new = until > self.dup_until;
         self.dup_until = self.dup_until.max(until);
+        is_new
+    }
+
+    /// Entries below may have been sent, says what was stored. What comes next is above, even
+    /// if none of them is left. False: there are no such entries.
+    pub(super) fn set_dup_until(&mut self, seq: u64) -> bool {
+        self.dup_until = seq.min(SEQ_MAX);
+        self.next_seq = self.next_seq.max(self.dup_until);
+        seq <= SEQ_MAX
+    }
+
+    pub(super) fn dup_until(&self) -> u64 {
+        self.dup_until
     }
 
     /// What was held may be sent.
@@ -238,5 +261,22 @@ mod tests {
         assert_eq!(queue.next(), Some(0));
         assert!(queue.is_dup(&queue.entries[0]) && !queue.is_dup(&queue.entries[1]));
         assert_eq!(queue.oldest_unsent(), Some(1));
+        assert!(queue.handle_lost() && !queue.handle_lost());
+        assert!(queue.iter().all(|entry| queue.is_dup(entry)), "who knows");
+        queue.push(entry());
+        assert_eq!((queue.is_dup(&queue.entries[3]), queue.oldest_unsent()), (false, Some(3)));
+        queue.remove(3);
+        queue.release(0);
+        assert_eq!(queue.oldest_unsent(), Some(1), "one has to go");
+    }
+
+    #[test]
+    fn what_comes_after_a_restart_is_not_taken_for_what_was_there_before() {
+        let mut queue = Outgoing::default();
+        assert!(queue.set_dup_until(50));
+        queue.push(entry());
+        assert!(!queue.is_dup(&queue.entries[0]));
+        assert!(!queue.push_stored(Entry { seq: SEQ_MAX, ..entry() }) && !queue.set_dup_until(u64::MAX));
+        queue.push(entry());
     }
 }

@@ -8,9 +8,6 @@ use super::outgoing::Outgoing;
 use super::packet::Will;
 use super::subscriptions::Options;
 
-/// Packet ids whose messages are remembered, so that a redelivery after a crash is recognised.
-pub(super) const REMEMBERED_LEN: usize = 64;
-
 /// Names a session; never used again within a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct SessionNo(pub(super) u64);
@@ -51,7 +48,8 @@ pub(super) struct Session {
     pub(super) outgoing: Outgoing,
     /// Packet ids at `QoS` 2 that the client has not released.
     pub(super) inbound: BTreeSet<u16>,
-    /// Packet id and fingerprint of the last messages at `QoS` 1, oldest first.
+    /// Packet id and fingerprint of the last messages at `QoS` 1, oldest first; a packet id
+    /// may stand there again, and the newest counts.
     pub(super) remembered: VecDeque<(u16, u32)>,
     pub(super) changes: Changes,
 }
@@ -106,22 +104,20 @@ impl Session {
         }
     }
 
-    /// True for the same message under the same packet id.
+    /// True when this message is the last one that was taken in under its packet id. Looks at
+    /// up to `in_flight` entries, so it is for messages that are marked only.
     pub(super) fn is_remembered(&self, packet: u16, fingerprint: u32) -> bool {
-        self.remembered.contains(&(packet, fingerprint))
+        let last = self.remembered.iter().rev().find(|(known, _)| *known == packet);
+        last.is_some_and(|(_, known)| *known == fingerprint)
     }
 
-    /// Remembers what was last taken in under a packet id.
-    pub(super) fn remember(&mut self, packet: u16, fingerprint: u32) {
-        if let Some(at) = self.remembered.iter().position(|(known, _)| *known == packet) {
-            let is_new = at >= self.remembered.len() - self.changes.remembered;
-            self.changes.remembered -= usize::from(is_new);
-            self.remembered.remove(at);
-        }
-        self.remembered.push_back((packet, fingerprint));
-        if self.remembered.len() > REMEMBERED_LEN {
+    /// Remembers a message that is taken in under a packet id, and of all of them the newest
+    /// `len_max`, at least one. Searches for nothing, and allocates only until it is full.
+    pub(super) fn remember(&mut self, packet: u16, fingerprint: u32, len_max: u16) {
+        while self.remembered.len() >= usize::from(len_max.max(1)) {
             self.remembered.pop_front();
         }
+        self.remembered.push_back((packet, fingerprint));
         self.changes.remembered = (self.changes.remembered + 1).min(self.remembered.len());
     }
 }
@@ -131,18 +127,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_64_packet_ids_are_remembered_once_each() {
+    fn as_many_messages_are_remembered_as_may_be_in_flight() {
         let mut session = Session::new("c");
         for packet in 1..=70 {
-            session.remember(packet, 7);
+            session.remember(packet, 7, 64);
         }
-        session.remember(70, 8);
         assert!(!session.is_remembered(6, 7) && session.is_remembered(7, 7));
-        assert!(!session.is_remembered(70, 7) && session.is_remembered(70, 8));
+        session.remember(70, 8, 64);
+        assert!(!session.is_remembered(70, 7) && session.is_remembered(70, 8), "the newest of a packet id counts");
         assert_eq!((session.remembered.len(), session.changes.remembered), (64, 64));
         session.changes = Changes::default();
-        session.remember(9, 1);
-        session.remember(9, 2);
-        assert_eq!(session.changes.remembered, 1);
+        session.remember(9, 1, 2);
+        assert_eq!((session.remembered.len(), session.changes.remembered), (2, 1), "a bound that was lowered");
+        session.remember(9, 2, 0);
+        assert_eq!((session.remembered.len(), session.changes.remembered), (1, 1));
+    }
+
+    #[test]
+    fn a_full_memory_allocates_nothing_more() {
+        let mut session = Session::new("c");
+        (0..1_000).for_each(|packet| session.remember(packet, 7, 1_000));
+        let capacity = session.remembered.capacity();
+        (0..u16::MAX).for_each(|packet| session.remember(packet, 7, 1_000));
+        assert_eq!(session.remembered.capacity(), capacity);
     }
 }

@@ -3,6 +3,7 @@
 
 mod delivering;
 mod durability;
+mod model;
 mod retaining;
 mod sessions;
 mod subscribing;
@@ -10,10 +11,11 @@ mod subscribing;
 use std::sync::Arc;
 
 use crate::engine::wire::Reader;
-use crate::model::time::{ClockQuality, Now, ProcTime, WallTime};
+use crate::model::time::{ClockQuality, Now, ProcTime, Span, WallTime};
 
 use super::limits::BrokerLimits;
 use super::packet::{ClientEvent, Connect, Delivery, Filter, Message, Publish, Qos, RetainHandling, ToClient, Will};
+use super::subscriptions::{matches, split_shared};
 use super::{Broker, Seen};
 
 const Q0: Qos = Qos::AtMostOnce;

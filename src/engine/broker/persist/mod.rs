@@ -171,19 +171,17 @@ impl Broker {
         self.now = now;
         self.messages.shift(written, now.proc);
         self.retained.shift(written, now.proc);
-        let window = usize::from(self.limits.in_flight);
         let numbers: Vec<_> = self.sessions.keys().copied().collect();
         for number in numbers {
             let Some(session) = self.sessions.get_mut(&number) else { continue };
-            let until = match session.presence {
-                Presence::Offline { until, .. } => now.proc + until.since(written),
-                Presence::Lost | Presence::Online { .. } => {
-                    session.outgoing.handle_lost(window);
-                    session.changes.link = true;
-                    self.dirty.insert(number);
-                    now.proc + session.expiry()
-                }
+            let (was_online, until) = match session.presence {
+                Presence::Offline { until, .. } => (false, now.proc + until.since(written)),
+                Presence::Lost | Presence::Online { .. } => (true, now.proc + session.expiry()),
             };
+            if session.outgoing.handle_lost() || was_online {
+                session.changes.link = true;
+                self.dirty.insert(number);
+            }
             session.presence = Presence::Offline { until, will_at: None };
             self.set_due(number, Some(until));
         }

@@ -6,7 +6,7 @@
 //! LINK          expiry s | 1 connected | 0 left ms, dup until
 //! SUBSCRIPTIONS n × (filter | 0 gone | 1 options, identifier)
 //! INBOUND       n × (packet id | there)
-//! REMEMBERED    n × (packet id | fingerprint)
+//! REMEMBERED    n × (packet id − the one before | fingerprint)
 //! REMOVED       n × number of entry
 //! RELEASED      n × number of entry
 //! ENTRIES       n × (number | message | flags | n × identifier)
@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::wire::{Damaged, Reader, put_str, put_u64};
+use crate::engine::wire::{Damaged, Reader, put_i64, put_str, put_u64};
 use crate::model::time::{ProcTime, Span};
 
 use super::message::{qos_code, read_qos};
@@ -87,11 +87,7 @@ pub(super) fn write(out: &mut Vec<u8>, number: SessionNo, session: &Session, ext
         }
     }
     if flags & REMEMBERED != 0 {
-        put_u64(out, (session.remembered.len() - forgotten) as u64);
-        for (packet, fingerprint) in session.remembered.iter().skip(forgotten) {
-            put_u64(out, u64::from(*packet));
-            out.extend_from_slice(&fingerprint.to_le_bytes());
-        }
+        write_remembered(out, session, forgotten);
     }
     if flags & REMOVED != 0 {
         put_u64(out, removed.len() as u64);
@@ -122,7 +118,31 @@ fn write_link(out: &mut Vec<u8>, session: &Session, now: ProcTime) {
             put_u64(out, until.since(now).as_millis());
         }
     }
-    put_u64(out, session.outgoing.dup_until);
+    put_u64(out, session.outgoing.dup_until());
+}
+
+fn write_remembered(out: &mut Vec<u8>, session: &Session, from: usize) {
+    put_u64(out, (session.remembered.len() - from) as u64);
+    let mut before = 0;
+    for (packet, fingerprint) in session.remembered.range(from..) {
+        // Most clients count: one byte.
+        put_i64(out, i64::from(*packet) - before);
+        out.extend_from_slice(&fingerprint.to_le_bytes());
+        before = i64::from(*packet);
+    }
+}
+
+fn read_remembered(reader: &mut Reader<'_>, session: &mut Session, len_max: u16) -> Result<(), Damaged> {
+    let mut packet = 0;
+    for _ in 0..reader.u64()? {
+        let next = i64::from(packet).checked_add(reader.i64()?);
+        packet = next.and_then(|packet| u16::try_from(packet).ok()).ok_or(Damaged)?;
+        let bytes = reader.take(4)?.first_chunk().copied().ok_or(Damaged)?;
+        session.remember(packet, u32::from_le_bytes(bytes), len_max);
+    }
+    // It is what was written.
+    session.changes.remembered = 0;
+    Ok(())
 }
 
 fn write_subscription(out: &mut Vec<u8>, session: &Session, filter: &str) {
@@ -174,6 +194,7 @@ impl Broker {
             self.sessions.insert(number, Session::new(client_id));
             self.next_session = self.next_session.max(number.0 + 1);
         }
+        let in_flight = self.limits.in_flight;
         let session = self.sessions.get_mut(&number).ok_or(Damaged)?;
         if flags & LINK != 0 {
             session.expiry_secs = reader.uint()?;
@@ -185,7 +206,9 @@ impl Broker {
                 1 => Presence::Lost,
                 _ => return Err(Damaged),
             };
-            session.outgoing.dup_until = reader.u64()?;
+            if !session.outgoing.set_dup_until(reader.u64()?) {
+                return Err(Damaged);
+            }
         }
         if flags & SUBSCRIPTIONS != 0 {
             for _ in 0..reader.u64()? {
@@ -215,13 +238,7 @@ impl Broker {
             }
         }
         if flags & REMEMBERED != 0 {
-            for _ in 0..reader.u64()? {
-                let packet = reader.uint()?;
-                let bytes = reader.take(4)?.first_chunk().copied().ok_or(Damaged)?;
-                session.remember(packet, u32::from_le_bytes(bytes));
-            }
-            // It is what was written.
-            session.changes.remembered = 0;
+            read_remembered(reader, session, in_flight)?;
         }
         self.read_queue(reader, number, flags)
     }

@@ -169,8 +169,72 @@ fn a_redelivery_is_known_by_its_mark_its_packet_id_and_its_content() {
     assert_eq!(world.publish(1, &first), Seen::New, "without the mark it is another one");
     assert_eq!(world.publish(1, &Publish { dup: true, ..first }), Seen::Known);
     assert_eq!(world.publish(1, &Publish { dup: true, ..publish("t", "y", Q1, 7) }), Seen::New);
-    assert_eq!(world.publish(2, &first), Seen::New);
-    assert_eq!(world.publish(2, &Publish { dup: true, ..first }), Seen::New, "its session ends with its connection");
+    let again = Publish { dup: true, ..first };
+    assert_eq!(world.publish(2, &again), Seen::New, "each client has its own packet ids");
+    assert_eq!(world.publish(2, &again), Seen::Known);
+    world.say(2, ClientEvent::Gone);
+    world.connect(3, &connect("a", false, 0));
+    assert_eq!(world.publish(3, &again), Seen::New, "its session has ended with its connection");
+}
+
+#[test]
+fn a_client_whose_whole_window_was_not_acknowledged_sends_it_again_and_nothing_is_taken_twice() {
+    let payloads: Vec<_> = (0..100).map(|number| number.to_string()).collect();
+    // Counting, and few packet ids, that have all been used before.
+    for first in [65_500, 1] {
+        for restart in [false, true] {
+            let mut world = pair(Q0, 0);
+            let packet = |at: usize| u16::try_from((first + at - 1) % 65_535 + 1).expect("at most 65,535");
+            for (at, _) in payloads.iter().enumerate() {
+                assert_eq!(world.publish(1, &publish("t", "of before", Q1, packet(at))), Seen::New);
+            }
+            world.commit();
+            for (at, payload) in payloads.iter().enumerate() {
+                assert_eq!(world.publish(1, &publish("t", payload, Q1, packet(at))), Seen::New);
+            }
+            world.commit();
+            if restart {
+                world.restart();
+            } else {
+                world.say(1, ClientEvent::Gone);
+            }
+            // It is cut off half-way, and begins anew.
+            for (connection, sent) in [(3, 50), (4, 100)] {
+                world.connect(connection, &connect("publisher", false, 60));
+                for (at, payload) in payloads.iter().enumerate().take(sent) {
+                    let again = Publish { dup: true, ..publish("t", payload, Q1, packet(at)) };
+                    assert_eq!(world.publish(connection, &again), Seen::Known, "{at}");
+                }
+                world.say(connection, ClientEvent::Gone);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_session_that_goes_on_for_the_last_time_knows_what_was_taken_in() {
+    let mut world = pair(Q0, 0);
+    let sent = publish("t", "x", Q1, 7);
+    assert_eq!(world.publish(1, &sent), Seen::New);
+    world.say(1, ClientEvent::Gone);
+    world.connect(3, &connect("publisher", false, 0));
+    assert_eq!(world.publish(3, &Publish { dup: true, ..sent }), Seen::Known);
+}
+
+#[test]
+fn a_packet_id_that_is_used_again_is_another_message() {
+    let mut world = pair(Q0, 0);
+    let dup = |payload| Publish { dup: true, ..publish("t", payload, Q1, 7) };
+    assert_eq!(world.publish(1, &publish("t", "1", Q1, 7)), Seen::New);
+    world.commit();
+    world.say(1, ClientEvent::Gone);
+    world.connect(3, &connect("publisher", false, 60));
+    assert_eq!(world.publish(3, &dup("2")), Seen::New, "its first sending was lost");
+    assert_eq!(world.publish(3, &dup("2")), Seen::Known);
+    assert_eq!(world.publish(3, &dup("1")), Seen::New, "nobody waits for the one of before");
+    assert_eq!(world.publish(3, &publish("t", "1", Q1, 7)), Seen::New, "not marked, so a new one, though alike");
+    assert_eq!(world.publish(3, &publish("t", "3", Q1, 8)), Seen::New);
+    assert_eq!(world.publish(3, &dup("1")), Seen::Known, "followed by another");
 }
 
 #[test]

@@ -127,6 +127,43 @@ fn a_failed_commit_is_written_again_with_whatever_came_since() {
 }
 
 #[test]
+fn after_a_crash_what_waited_is_marked_and_what_comes_then_is_not() {
+    let mut world = World::new();
+    world.client(1, "publisher", 0);
+    world.client(2, "a", 60);
+    world.subscribed(2, "t", Q1);
+    let mut send = |world: &mut World, payload| {
+        world.publish(1, &publish("t", payload, Q1, 1));
+        world.commit();
+    };
+    send(&mut world, "1");
+    world.say(2, ClientEvent::Gone);
+    send(&mut world, "2");
+    send(&mut world, "3");
+    world.told();
+    let stored = world.whole();
+    // It is back, and acknowledges more than its window; nothing of that is durable.
+    world.connect(3, &Connect { receive_max: 1, ..connect("a", false, 60) });
+    for packet in 1..=3 {
+        world.say(3, ClientEvent::PubAck { packet, refused: false });
+    }
+    assert_eq!(world.got(), ["3: t=1 q1 dup", "3: t=2 q1", "3: t=3 q1"]);
+    world.restart_from(&stored);
+    world.connect(4, &connect("a", false, 60));
+    assert_eq!(world.got(), ["4: t=1 q1 dup", "4: t=2 q1 dup", "4: t=3 q1 dup"]);
+    for packet in 1..=3 {
+        world.say(4, ClientEvent::PubAck { packet, refused: false });
+    }
+    world.say(4, ClientEvent::Gone);
+    world.commit();
+    world.restart();
+    world.connect(1, &connect("publisher", false, 0));
+    world.connect(5, &connect("a", false, 60));
+    send(&mut world, "4");
+    assert_eq!(world.got(), ["5: t=4 q1"], "under a packet id that is not one of before");
+}
+
+#[test]
 fn what_is_left_of_a_session_and_a_message_survives() {
     let mut world = World::new();
     world.client(1, "publisher", 0);
