@@ -132,7 +132,7 @@ fn after_a_crash_what_waited_is_marked_and_what_comes_then_is_not() {
     world.client(1, "publisher", 0);
     world.client(2, "a", 60);
     world.subscribed(2, "t", Q1);
-    let mut send = |world: &mut World, payload| {
+    let send = |world: &mut World, payload| {
         world.publish(1, &publish("t", payload, Q1, 1));
         world.commit();
     };
