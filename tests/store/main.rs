@@ -15,9 +15,9 @@ mod model;
 #[cfg(feature = "agent")]
 mod mount;
 #[cfg(feature = "agent")]
-#[cfg(feature = "agent")]
 #[path = "../world/needs.rs"]
 mod needs;
+#[cfg(feature = "agent")]
 mod on_disk;
 mod random;
 #[cfg(feature = "agent")]
