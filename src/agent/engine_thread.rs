@@ -52,6 +52,11 @@ pub trait Engine {
     fn handle(&mut self, now: Now, event: Event<'_>);
     /// Commits when that is due, then allows effects.
     fn advance(&mut self, now: Now, perform: &mut dyn FnMut(Effect));
+    /// Allows effects that need no commit, where there are so many that they take room; true
+    /// then. Asked for each packet of a client, so it is cheap.
+    fn tell_early(&mut self, _perform: &mut dyn FnMut(Effect)) -> bool {
+        false
+    }
     /// When [`Engine::advance`] next has something to do.
     fn next_deadline(&self, now: Now) -> Option<ProcTime>;
     /// Final commit and snapshot; effects allowed.
@@ -411,6 +416,9 @@ impl<E: Engine> EngineThread<E> {
         let before = self.engine.unacknowledged();
         for packet in &burst.packets {
             self.engine.handle(now, Event::Client { connection, event: packet.event() });
+            if self.engine.tell_early(&mut |effect| self.routes.perform(effect)) {
+                self.routes.ring();
+            }
         }
         let ackable = self.engine.unacknowledged().saturating_sub(before);
         self.liveness.handle_client_arrivals(now.proc, ackable as u64);

@@ -24,6 +24,7 @@ mod commit;
 mod connect;
 mod exactly_once;
 mod expiry;
+mod hostile;
 mod keep_alive;
 mod limits;
 mod malformed;
@@ -36,6 +37,8 @@ mod rumqtt;
 mod server;
 mod shared;
 mod sockets;
+#[path = "../world/streams.rs"]
+mod streams;
 mod subscriptions;
 mod wills;
 mod wire;

@@ -21,6 +21,8 @@ use crate::engine::broker::packet::{Delivery, Qos, ToClient};
 
 /// Bytes of deliveries that wait for one connection, beside the first.
 const CONNECTION_BYTES_MAX: usize = 512 * 1024;
+/// Bytes that each connection may have waiting, however much waits for others.
+const CONNECTION_BYTES_MIN: usize = 16 * 1024;
 /// Deliveries, acknowledgements and answers that wait for one connection, beside its windows.
 const SPARE_LEN: usize = 1_024;
 /// Room of a queue that is kept while it is empty.
@@ -135,7 +137,7 @@ pub fn outbox(windows: usize, all: &Arc<Held>, bell: &Arc<Bell>) -> (ClientOutbo
 impl ToSocket {
     fn bytes(&self) -> usize {
         match self {
-            ToSocket::Tell(ToClient::Publish(Delivery { message, .. })) => message.topic.len() + message.payload.len(),
+            ToSocket::Tell(ToClient::Publish(Delivery { message, .. })) => message.bytes(),
             ToSocket::Ack(_) | ToSocket::Tell(_) => 0,
         }
     }
@@ -160,10 +162,13 @@ impl ClientOutbox {
         if state.is_gone {
             return Err(NotTaken::Over);
         }
-        // One is always taken, of whatever size.
+        // One is always taken, of whatever size. And a few are, or those who read would be cut off
+        // when the room of all is full of what waits for those who do not.
+        let own = state.bytes + bytes;
         let is_heavy = bytes > 0
             && state.bytes > 0
-            && (state.bytes + bytes > CONNECTION_BYTES_MAX || queue.all.bytes() + bytes > queue.all.max);
+            && (own > CONNECTION_BYTES_MAX
+                || (own > CONNECTION_BYTES_MIN && queue.all.bytes() + bytes > queue.all.max));
         if is_heavy || state.waiting.len() >= queue.len_max {
             return Err(what.not_taken());
         }

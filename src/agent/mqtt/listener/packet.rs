@@ -52,7 +52,10 @@ impl FromClient {
     /// Bytes of what it holds.
     pub fn bytes(&self) -> usize {
         match self {
-            FromClient::Publish(publish) => publish.topic.len() + publish.payload.len(),
+            FromClient::Publish(publish) => {
+                let properties = publish.properties.as_deref().map_or(0, Properties::bytes);
+                publish.topic.len() + publish.payload.len() + properties
+            }
             FromClient::Subscribe { filters, .. } => filters.iter().map(|filter| filter.filter.len() + 64).sum(),
             FromClient::Unsubscribe { filters, .. } => filters.iter().map(|filter| filter.len() + 32).sum(),
             FromClient::PubAck { .. }

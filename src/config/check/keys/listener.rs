@@ -61,6 +61,11 @@ pub static LISTENER: Section = Section {
         ),
         key("max_subscriptions", Default("128"), "of one client, 1 to 1024; further ones are refused"),
         key(
+            "subscriptions_size",
+            Default("16MiB"),
+            "of those of all clients, 64KiB to 64MiB; further ones are refused",
+        ),
+        key(
             "max_in_flight",
             Default("100"),
             "messages without an acknowledgement, of one client and each way, 1 to 1000",
@@ -70,7 +75,11 @@ pub static LISTENER: Section = Section {
             Default("1000"),
             "messages that wait for one client, 1 to 100000; beyond it the oldest goes",
         ),
-        key("queue_size", Default("8MiB"), "of what waits for all clients, 64KiB to 256MiB; beyond it the newest goes"),
+        key(
+            "queue_size",
+            Default("8MiB"),
+            "of what waits for all clients, 64KiB to 256MiB; beyond it the oldest of who has the most goes",
+        ),
         key("retained_messages", Default("4096"), "1 to 100000; further ones are passed on and not kept"),
         key("retained_size", Default("4MiB"), "of all of them, 64KiB to 64MiB"),
         key(
