@@ -138,7 +138,7 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
                     } else if let FromClient::Unsubscribe { packet, .. } = &packet {
                         requests.push(ToClient::UnsubAck { packet: *packet, codes: vec![0] });
                     } else if let FromClient::Publish(publish) = packet {
-                        assert!(!publish.topic.is_empty() && !publish.topic.contains(['+', '#', '\0']));
+                        assert!(!publish.topic().is_empty() && !publish.topic().contains(['+', '#', '\0']));
                         assert_eq!(publish.packet.is_some(), publish.qos != Qos::AtMostOnce);
                         unanswered.extend(publish.packet);
                     }

@@ -47,6 +47,9 @@ mod will;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
 use crate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
 use self::limits::BrokerLimits;
@@ -75,7 +78,7 @@ pub struct Broker {
     sessions: BTreeMap<SessionNo, Session>,
     names: BTreeMap<Box<str>, SessionNo>,
     next_session: u64,
-    links: BTreeMap<u32, Link>,
+    links: HashMap<u32, Link, FixedState>,
     tree: Tree,
     /// Bytes of all subscriptions, beside the levels in the tree.
     filter_bytes: usize,
@@ -120,7 +123,7 @@ impl Broker {
             sessions: BTreeMap::new(),
             names: BTreeMap::new(),
             next_session: 0,
-            links: BTreeMap::new(),
+            links: HashMap::default(),
             tree: Tree::default(),
             filter_bytes: 0,
             found: Found::default(),

@@ -3,7 +3,8 @@
 //! The session whose queue takes the most gives up its oldest messages, until there is room for
 //! the next one. Else one client that does not read, or is away, would keep the messages of all
 //! others out. What is sent and not acknowledged cannot be given up: a client whose queue
-//! consists of nothing else has to go, and then its session gives that up, too.
+//! consists of nothing else has to go when others need the room, and then its session gives that
+//! up, too.
 //!
 //! Never in the middle of passing a message on: a client that goes may have a will, which is
 //! passed on itself.
@@ -22,18 +23,20 @@ impl Broker {
     pub(super) fn relieve_found(&mut self, now: Now, message: &Message) -> bool {
         let receivers = self.found.plain.len() + self.found.shared.len();
         let needed = size_of(message) + receivers * ENTRY_BYTES;
-        message.qos > Qos::AtMostOnce && receivers > 0 && self.relieve(now, needed)
+        let mut all = self.found.plain.iter().chain(&self.found.shared).map(|found| found.session);
+        let only = all.next().filter(|first| all.all(|other| other == *first));
+        message.qos > Qos::AtMostOnce && receivers > 0 && self.relieve(now, needed, only)
     }
 
-    /// Makes room for so many bytes more, as far as there can be. False: there was.
-    pub(super) fn relieve(&mut self, now: Now, needed: usize) -> bool {
+    /// Makes room for so many bytes more, as far as there can be; `only`: nobody but this session
+    /// needs it. False: there was room.
+    pub(super) fn relieve(&mut self, now: Now, needed: usize, only: Option<SessionNo>) -> bool {
         let was_full = self.is_full(needed);
         while needed <= self.limits.queue_bytes
             && self.is_full(needed)
             && let Some(greediest) = self.greediest()
-        {
-            self.make_way(now, greediest, needed);
-        }
+            && self.make_way(now, greediest, needed, only == Some(greediest))
+        {}
         was_full
     }
 
@@ -47,13 +50,15 @@ impl Broker {
     }
 
     /// Down to half of what its queue takes, if need be: then another one may be the greediest.
-    fn make_way(&mut self, now: Now, number: SessionNo, needed: usize) {
-        let Some(half) = self.sessions.get(&number).map(|session| session.outgoing.bytes() / 2) else { return };
+    /// False: that is no use.
+    fn make_way(&mut self, now: Now, number: SessionNo, needed: usize, for_itself: bool) -> bool {
+        let half = self.sessions.get(&number).map_or(0, |session| session.outgoing.bytes() / 2);
         while self.is_full(needed)
             && let Some(session) = self.sessions.get(&number)
             && session.outgoing.bytes() > half
         {
             match (session.outgoing.oldest_unsent(), session.connection()) {
+                (None, Some(_)) if for_itself => return false,
                 (None, Some(connection)) => self.expel(now, connection, Farewell::QuotaExceeded),
                 (oldest, _) => {
                     self.counters.dropped_queue_full += 1;
@@ -61,5 +66,6 @@ impl Broker {
                 }
             }
         }
+        true
     }
 }

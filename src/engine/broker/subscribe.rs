@@ -138,7 +138,7 @@ impl Broker {
                 wait: wait || is_held,
             };
             if fresh.options.qos > Qos::AtMostOnce {
-                self.relieve(now, ENTRY_BYTES + size_of(&retained.message));
+                self.relieve(now, ENTRY_BYTES + size_of(&retained.message), Some(number));
             }
             self.offer(now, number, delivery, &mut None);
         }

@@ -2,27 +2,27 @@
 //!
 //! What cannot be taken because the client reads too slowly is dropped where the protocol
 //! allows it (`QoS` 0), and else the connection ends: its session keeps the rest for its next
-//! one. Bytes are counted per connection and over all of them, so that many slow readers cannot
-//! exhaust memory together.
-//!
-//! A commit answers many connections at once. Each wake-up across threads is a system call, so
-//! the engine thread notes whom it has something for and rings once: the [`Bell`] wakes them on
-//! the network thread, where that costs nothing.
+//! one. Bytes at `QoS` 0 are counted per connection and over all of them, so that many slow
+//! readers cannot exhaust memory together. At `QoS` 1 and 2 the windows bound how many there are,
+//! and the queues of the broker hold, and count, the messages themselves.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-
-use tokio::sync::Notify;
 
 use crate::engine::broker::packet::{Delivery, Qos, ToClient};
 
+use super::exchange::{Exchange, Handed, lock};
+
 /// Bytes of deliveries that wait for one connection, beside the first.
 const CONNECTION_BYTES_MAX: usize = 512 * 1024;
-/// Bytes that each connection may have waiting, however much waits for others.
-const CONNECTION_BYTES_MIN: usize = 16 * 1024;
+/// Bytes that each connection may have waiting, however much waits for others: who reads is not
+/// to suffer for who does not.
+const CONNECTION_BYTES_MIN: usize = 8 * 1024;
+/// Bytes of a delivery beside its message.
+const DELIVERY_BYTES: usize = 128;
 /// Deliveries, acknowledgements and answers that wait for one connection, beside its windows.
 const SPARE_LEN: usize = 1_024;
 /// Room of a queue that is kept while it is empty.
@@ -42,102 +42,68 @@ pub enum ToSocket {
 pub enum NotTaken {
     /// A message at `QoS` 0 for a client that reads too slowly.
     Dropped,
-    /// The connection is gone, or has to go.
+    /// The connection has to go.
     Over,
 }
 
-/// Bytes that wait for all connections.
-#[derive(Debug)]
-pub struct Held {
-    bytes: AtomicUsize,
-    max: usize,
-}
-
-/// Wakes connections for which there is something.
-#[derive(Debug, Default)]
-pub struct Bell {
-    waiting: Mutex<Vec<Arc<Queue>>>,
-    rung: Notify,
-}
-
-/// The engine thread's end. Dropped, it ends the connection.
+/// The engine thread's end. Dropped, it ends the connection, once that has sent what it was
+/// handed before.
 #[derive(Debug)]
 pub struct ClientOutbox {
+    connection: u32,
+    exchange: Arc<Exchange>,
     queue: Arc<Queue>,
-    bell: Arc<Bell>,
+    len_max: usize,
+    /// How many were handed over, and for how many more there was room when that was last
+    /// looked at: what the other thread writes is read as rarely as can be.
+    sent: usize,
+    room: usize,
 }
 
 /// The connection's end.
 #[derive(Debug)]
-pub struct Outgoing(Arc<Queue>);
+pub struct Outgoing {
+    connection: u32,
+    exchange: Arc<Exchange>,
+    queue: Arc<Queue>,
+}
 
 /// What waits for one connection.
-#[derive(Debug)]
-struct Queue {
+#[derive(Debug, Default)]
+pub(super) struct Queue {
     state: Mutex<State>,
-    len_max: usize,
-    all: Arc<Held>,
+    /// How many were taken out; wraps.
+    taken: AtomicUsize,
+    /// Of what was handed over and not taken out.
+    bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<ToSocket>,
-    bytes: usize,
-    /// The connection is woken already, or about to be.
-    is_noted: bool,
-    /// The engine thread has given it up.
+    /// Nothing more comes.
     is_over: bool,
-    /// Nobody takes anything any more.
-    is_gone: bool,
-    /// Of the connection.
+    /// Of the connection, where it waits.
     waker: Option<Waker>,
 }
 
-impl Held {
-    /// At most so many bytes.
-    pub fn new(max: usize) -> Arc<Held> {
-        Arc::new(Held { bytes: AtomicUsize::new(0), max })
-    }
-
-    /// Bytes that wait now.
-    pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-}
-
-impl Bell {
-    /// Wakes all connections that were noted: after a round of the engine thread.
-    pub fn ring(&self) {
-        if !self.waiting().is_empty() {
-            self.rung.notify_one();
-        }
-    }
-
-    /// On the network thread, for ever: passes the rings on.
-    pub async fn pass_on(&self) {
-        let mut noted = Vec::new();
-        loop {
-            self.rung.notified().await;
-            core::mem::swap(&mut noted, &mut *self.waiting());
-            noted.drain(..).for_each(|queue| queue.wake());
-        }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Both ends; `windows`: messages that may be in flight both ways together.
-pub fn outbox(windows: usize, all: &Arc<Held>, bell: &Arc<Bell>) -> (ClientOutbox, Outgoing) {
-    let queue = Arc::new(Queue { state: Mutex::default(), len_max: windows + SPARE_LEN, all: Arc::clone(all) });
-    (ClientOutbox { queue: Arc::clone(&queue), bell: Arc::clone(bell) }, Outgoing(queue))
+/// Both ends for a connection; `windows`: messages that may be in flight both ways together.
+pub fn outbox(connection: u32, windows: usize, exchange: &Arc<Exchange>) -> (ClientOutbox, Outgoing) {
+    let queue = Arc::new(Queue::default());
+    exchange.add(connection, Arc::clone(&queue));
+    let outgoing = Outgoing { connection, exchange: Arc::clone(exchange), queue: Arc::clone(&queue) };
+    let len_max = windows + SPARE_LEN;
+    let exchange = Arc::clone(exchange);
+    (ClientOutbox { connection, exchange, queue, len_max, sent: 0, room: len_max }, outgoing)
 }
 
 impl ToSocket {
-    fn bytes(&self) -> usize {
+    /// Bytes that it is counted with.
+    pub(super) fn bytes(&self) -> usize {
         match self {
-            ToSocket::Tell(ToClient::Publish(Delivery { message, .. })) => message.bytes(),
+            ToSocket::Tell(ToClient::Publish(Delivery { message, qos: Qos::AtMostOnce, .. })) => {
+                DELIVERY_BYTES + message.bytes()
+            }
             ToSocket::Ack(_) | ToSocket::Tell(_) => 0,
         }
     }
@@ -151,71 +117,64 @@ impl ToSocket {
 }
 
 impl ClientOutbox {
-    /// Hands something over. It is seen after the next [`Bell::ring`].
+    /// Hands something over. It is seen after the next [`Exchange::ring`].
     ///
     /// # Errors
-    /// [`NotTaken`]: there is no room, or nobody to take it.
-    pub fn send(&self, what: ToSocket) -> Result<(), NotTaken> {
+    /// [`NotTaken`]: there is no room.
+    pub fn send(&mut self, what: ToSocket) -> Result<(), NotTaken> {
         let bytes = what.bytes();
-        let queue = &*self.queue;
-        let mut state = queue.state();
-        if state.is_gone {
-            return Err(NotTaken::Over);
-        }
-        // One is always taken, of whatever size. And a few are, or those who read would be cut off
-        // when the room of all is full of what waits for those who do not.
-        let own = state.bytes + bytes;
-        let is_heavy = bytes > 0
-            && state.bytes > 0
-            && (own > CONNECTION_BYTES_MAX
-                || (own > CONNECTION_BYTES_MIN && queue.all.bytes() + bytes > queue.all.max));
-        if is_heavy || state.waiting.len() >= queue.len_max {
+        if !self.has_room(bytes) {
             return Err(what.not_taken());
         }
-        state.bytes += bytes;
-        queue.all.bytes.fetch_add(bytes, Ordering::Relaxed);
-        state.waiting.push_back(what);
-        if !core::mem::replace(&mut state.is_noted, true) {
-            drop(state);
-            self.bell.waiting().push(Arc::clone(&self.queue));
+        self.sent = self.sent.wrapping_add(1);
+        self.room -= 1;
+        if bytes > 0 {
+            self.queue.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.exchange.hold(bytes);
         }
+        self.exchange.hand(self.connection, Handed::ToSocket(what));
         Ok(())
     }
 
-    /// The bell of its connection, and of all others.
-    pub fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.bell)
+    fn has_room(&mut self, bytes: usize) -> bool {
+        if self.room == 0 {
+            let waiting = self.sent.wrapping_sub(self.queue.taken.load(Ordering::Relaxed));
+            self.room = self.len_max.saturating_sub(waiting);
+        }
+        if bytes == 0 || self.room == 0 {
+            return self.room > 0;
+        }
+        // One is always taken, of whatever size.
+        let waiting = self.queue.bytes.load(Ordering::Relaxed);
+        let own = waiting.saturating_add(bytes);
+        waiting == 0 || own <= CONNECTION_BYTES_MIN || (own <= CONNECTION_BYTES_MAX && self.exchange.has_room(bytes))
+    }
+
+    /// By which it hands over, and all others.
+    pub fn exchange(&self) -> Arc<Exchange> {
+        Arc::clone(&self.exchange)
     }
 }
 
 impl Drop for ClientOutbox {
     fn drop(&mut self) {
-        self.queue.state().is_over = true;
-        self.queue.wake();
+        self.exchange.hand(self.connection, Handed::End);
+        self.exchange.ring();
     }
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wake(&self) {
-        let waker = self.state().waker.take();
+    pub(super) fn put(&self, what: Handed) {
+        let mut state = lock(&self.state);
+        match what {
+            Handed::ToSocket(what) => state.waiting.push_back(what),
+            Handed::End => state.is_over = true,
+        }
+        let waker = state.waker.take();
+        drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
-    }
-
-    fn take(&self, state: &mut State) -> Option<ToSocket> {
-        let what = state.waiting.pop_front()?;
-        let bytes = what.bytes();
-        state.bytes -= bytes;
-        self.all.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if state.waiting.is_empty() && state.waiting.capacity() > KEPT_LEN {
-            state.waiting = VecDeque::new();
-        }
-        Some(what)
     }
 }
 
@@ -227,14 +186,13 @@ impl Outgoing {
 
     /// As [`Outgoing::recv`].
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Option<ToSocket>> {
-        let mut state = self.0.state();
-        if let Some(what) = self.0.take(&mut state) {
+        let mut state = lock(&self.queue.state);
+        if let Some(what) = self.take(&mut state) {
             return Poll::Ready(Some(what));
         }
         if state.is_over {
             return Poll::Ready(None);
         }
-        state.is_noted = false;
         match &mut state.waker {
             Some(waker) => waker.clone_from(context.waker()),
             none => *none = Some(context.waker().clone()),
@@ -242,18 +200,40 @@ impl Outgoing {
         Poll::Pending
     }
 
+    /// The next has more bytes than this to send.
+    pub fn is_next_larger(&self, bytes: usize) -> bool {
+        match lock(&self.queue.state).waiting.front() {
+            Some(ToSocket::Tell(ToClient::Publish(delivery))) => delivery.message.bytes() > bytes,
+            Some(ToSocket::Ack(_) | ToSocket::Tell(_)) | None => false,
+        }
+    }
+
     /// The next, when it is there.
     pub fn recv_ready(&self) -> Option<ToSocket> {
-        self.0.take(&mut self.0.state())
+        self.take(&mut lock(&self.queue.state))
+    }
+
+    fn take(&self, state: &mut State) -> Option<ToSocket> {
+        let what = state.waiting.pop_front()?;
+        if state.waiting.is_empty() && state.waiting.capacity() > KEPT_LEN {
+            state.waiting = VecDeque::new();
+        }
+        self.queue.taken.fetch_add(1, Ordering::Relaxed);
+        let bytes = what.bytes();
+        if bytes > 0 {
+            self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.exchange.release(bytes);
+        }
+        Some(what)
     }
 }
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.is_gone = true;
+        self.exchange.remove(self.connection);
         // What was never sent takes no memory any more.
-        while self.0.take(&mut state).is_some() {}
+        let mut state = lock(&self.queue.state);
+        while self.take(&mut state).is_some() {}
     }
 }
 
@@ -284,39 +264,70 @@ mod tests {
         }))
     }
 
+    fn deal(exchange: &Exchange) {
+        exchange.deal_once(&mut Vec::new());
+    }
+
     #[test]
-    fn a_slow_client_loses_messages_at_qos_0_and_its_connection_at_qos_1() {
-        let all = Held::new(10 * CONNECTION_BYTES_MAX);
-        let (sender, receiver) = outbox(10, &all, &Arc::default());
+    fn a_slow_client_loses_messages_at_qos_0_beyond_its_bytes() {
+        let all = Exchange::new(10 * CONNECTION_BYTES_MAX);
+        let (mut sender, receiver) = outbox(1, 10, &all);
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 2 * CONNECTION_BYTES_MAX)), Ok(()), "one of any size");
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
-        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Err(NotTaken::Over));
         assert_eq!(sender.send(ToSocket::Ack(1)), Ok(()), "acknowledgements take no room");
+        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()), "its queue has the message anyway");
+        deal(&all);
+        assert!(
+            receiver.is_next_larger(2 * CONNECTION_BYTES_MAX) && !receiver.is_next_larger(3 * CONNECTION_BYTES_MAX)
+        );
         assert!(receiver.recv_ready().is_some());
         assert_eq!(all.bytes(), 0);
-        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()));
+        assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Ok(()));
+        deal(&all);
+        assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Ok(()));
+        assert!(!receiver.is_next_larger(0), "an acknowledgement is next");
         drop(receiver);
-        assert_eq!(all.bytes(), 0, "what was not sent is gone");
-        assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
+        deal(&all);
+        assert_eq!(all.bytes(), 0, "what was not sent is gone, wherever it was");
+    }
+
+    #[test]
+    fn a_connection_ends_behind_what_it_was_handed_before() {
+        let all = Exchange::new(1_000);
+        let (mut sender, receiver) = outbox(1, 10, &all);
+        assert_eq!(sender.send(ToSocket::Ack(7)), Ok(()));
+        drop(sender);
+        deal(&all);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(receiver.poll_recv(&mut context), Poll::Ready(Some(ToSocket::Ack(7)))));
+        assert!(matches!(receiver.poll_recv(&mut context), Poll::Ready(None)));
     }
 
     #[test]
     fn many_slow_clients_share_one_bound() {
-        let all = Held::new(1_000);
-        let clients: Vec<_> = (0..3).map(|_| outbox(10, &all, &Arc::default())).collect();
-        for (sender, _) in &clients {
-            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 400)), Ok(()), "each has its first");
-            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 700)), Err(NotTaken::Dropped));
+        let all = Exchange::new(100_000);
+        let mut clients: Vec<_> = (0..3).map(|number| outbox(number, 200, &all)).collect();
+        for (sender, _) in &mut clients {
+            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 90_000)), Ok(()), "each has its first");
+            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 20_000)), Err(NotTaken::Dropped));
         }
+        let (mut fast, _receiver) = outbox(9, 200, &all);
+        let taken = (0..200).take_while(|_| fast.send(delivery(Qos::AtMostOnce, 50)).is_ok()).count();
+        assert_eq!(taken, CONNECTION_BYTES_MIN / (DELIVERY_BYTES + 51), "each has room for a few");
+        assert_eq!(fast.send(delivery(Qos::AtLeastOnce, 50)), Ok(()));
     }
 
     #[test]
     fn a_queue_that_is_full_ends_the_connection_but_for_what_may_be_dropped() {
-        let all = Held::new(1_000);
-        let (sender, _receiver) = outbox(0, &all, &Arc::default());
+        let all = Exchange::new(1_000);
+        let (mut sender, receiver) = outbox(1, 0, &all);
         (0..SPARE_LEN).for_each(|_| assert_eq!(sender.send(ToSocket::Ack(1)), Ok(())));
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
         assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
         assert_eq!(all.bytes(), 0);
+        deal(&all);
+        assert!(receiver.recv_ready().is_some());
+        assert_eq!(sender.send(ToSocket::Ack(1)), Ok(()), "there is room for one again");
+        assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
     }
 }

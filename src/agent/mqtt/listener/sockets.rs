@@ -174,7 +174,7 @@ async fn accept_unix(
 }
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    server: &Server,
+    server: &Arc<Server>,
     stream: S,
     peer: Peer,
     websocket: bool,
@@ -184,7 +184,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         return server.serve(stream, peer, stop).await;
     }
     let within = Duration::from_millis(server.limits.connect_within.as_millis());
-    let accepting = tokio::time::timeout(within, websocket::accept(stream, server.limits.packet_bytes));
+    let accepting = tokio::time::timeout(within, websocket::accept(stream, server));
     match Box::pin(accepting).await {
         Ok(Ok(stream)) => Box::pin(server.serve(stream, peer, stop)).await,
         Ok(Err(_)) | Err(_) => drop(server.facts.handle_refused("websocket")),

@@ -397,7 +397,7 @@ fn what_a_client_says_arrives_as_it_said_it() {
     let mut proto = opened(V5);
     let publish = b"\0\x01t\0\x09\x18\x02\0\0\0\x05\x08\0\x01r\x09\0\x01\xff\x26\0\x01k\0\x01v\x03\0\x01j\xff\0";
     let FromClient::Publish(it) = only(feed(&mut proto, &packet(0x3d, publish)).0) else { panic!() };
-    assert_eq!((it.topic.as_str(), &it.payload[..], it.packet), ("t", &b"\xff\0"[..], Some(9)));
+    assert_eq!((it.topic(), it.payload(), it.packet), ("t", &b"\xff\0"[..], Some(9)));
     assert!(it.dup && it.retain && it.qos == Qos::ExactlyOnce);
     assert_eq!(it.expiry_secs, Some(5));
     let properties = it.properties.unwrap();
@@ -434,7 +434,7 @@ fn topic_aliases_are_resolved() {
     let mut proto = opened(V5);
     for (bytes, topic) in [(&b"\x30\x07\0\x01a\x03\x23\0\x04"[..], "a"), (b"\x30\x06\0\0\x03\x23\0\x04", "a")] {
         let FromClient::Publish(it) = only(feed(&mut proto, bytes).0) else { panic!() };
-        assert_eq!(it.topic, topic);
+        assert_eq!(it.topic(), topic);
     }
     assert_eq!(proto.pending_bytes(), 1, "the topic that is kept");
 }
@@ -674,4 +674,34 @@ fn every_fault_has_a_name_of_its_own_and_a_sentence() {
     let names: std::collections::BTreeSet<_> = faults.iter().map(Fault::name).collect();
     assert_eq!(names.len(), faults.len());
     assert!(faults.iter().all(|fault| fault.code() >= 0x80 && !fault.to_string().is_empty()));
+}
+
+#[test]
+fn the_rest_of_a_large_packet_is_not_kept_in_its_room() {
+    let limits = ProtoLimits { packet_bytes: 200_000, ..limits() };
+    let mut proto = opened_with(limits, V5);
+    let large = [&b"\x30\xa3\x8d\x06\0\x01a\0"[..], &[b'x'; 99_999], b"\x32"].concat();
+    for part in large.chunks(32_000) {
+        assert_eq!(feed(&mut proto, part).1, Ok(()));
+    }
+    assert_eq!((proto.pending_bytes(), &proto.pending[..]), (1, &b"\x32"[..]));
+    assert!(proto.pending.capacity() < 1_000, "{}", proto.pending.capacity());
+    assert_eq!(only(feed(&mut proto, b"\x06\0\x01a\0\x07\0").0).bytes(), 1, "and the next one is read from there");
+}
+
+#[test]
+fn whoever_subscribes_often_waits_for_the_answers() {
+    for connect in [V5, V3] {
+        let mut proto = opened(connect);
+        let is_v5 = connect == V5;
+        let subscribe = if is_v5 { &b"\x82\x07\0\x07\0\0\x01a\0"[..] } else { b"\x82\x06\0\x07\0\x01a\0" };
+        let unsubscribe = if is_v5 { &b"\xa2\x06\0\x08\0\0\x01a"[..] } else { b"\xa2\x05\0\x08\0\x01a" };
+        let (read, result) = feed(&mut proto, &[subscribe, unsubscribe].concat().repeat(10));
+        assert_eq!((read.len(), result, proto.wants_read()), (REQUESTS_MAX, Ok(()), false));
+        assert!(!proto.has_held_back() && proto.deadline().is_none(), "its silence is ours");
+        assert_eq!(proto.tell(&ToClient::SubAck { packet: 7, codes: vec![0] }, START), Told::Written);
+        assert_eq!(proto.tell(&ToClient::UnsubAck { packet: 8, codes: vec![0] }, START), Told::Written);
+        assert!(proto.has_held_back());
+        assert_eq!(feed(&mut proto, &[]).0.len(), 2);
+    }
 }
