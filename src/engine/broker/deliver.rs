@@ -44,8 +44,10 @@ impl Broker {
 
     fn enqueue(&mut self, to: SessionNo, want: Want<'_>, number: &mut Option<MessageNo>) {
         let Some(session) = self.sessions.get(&to) else { return };
-        let full = session.outgoing.waiting() >= self.limits.queue_messages.min(ENTRIES_MAX);
-        if full {
+        // Whoever subscribes may have all that is retained, however long its queue may be else.
+        let retained = if want.retain { self.limits.retained_messages } else { 0 };
+        let room = self.limits.queue_messages.saturating_add(retained).min(ENTRIES_MAX);
+        if session.outgoing.waiting() >= room {
             self.counters.dropped_queue_full += 1;
             let Some(oldest) = session.outgoing.oldest_unsent() else { return };
             self.remove_entry(to, oldest);

@@ -23,7 +23,8 @@ const CONNECTION_BYTES_MAX: usize = 512 * 1024;
 const CONNECTION_BYTES_MIN: usize = 8 * 1024;
 /// Bytes of a delivery beside its message.
 const DELIVERY_BYTES: usize = 128;
-/// Deliveries, acknowledgements and answers that wait for one connection, beside its windows.
+/// Acknowledgements and answers that wait for one connection, and deliveries that are not counted
+/// by bytes, beside its windows.
 const SPARE_LEN: usize = 1_024;
 /// Room of a queue that is kept while it is empty.
 const KEPT_LEN: usize = 64;
@@ -101,8 +102,9 @@ impl ToSocket {
     /// Bytes that it is counted with.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            ToSocket::Tell(ToClient::Publish(Delivery { message, qos: Qos::AtMostOnce, .. })) => {
-                DELIVERY_BYTES + message.bytes()
+            ToSocket::Tell(ToClient::Publish(Delivery { message, qos: Qos::AtMostOnce, retain, .. })) => {
+                // What is retained is kept anyhow: a subscriber may have all of it at once.
+                DELIVERY_BYTES + if *retain { 0 } else { message.bytes() }
             }
             ToSocket::Ack(_) | ToSocket::Tell(_) => 0,
         }
@@ -126,28 +128,31 @@ impl ClientOutbox {
         if !self.has_room(bytes) {
             return Err(what.not_taken());
         }
-        self.sent = self.sent.wrapping_add(1);
-        self.room -= 1;
         if bytes > 0 {
             self.queue.bytes.fetch_add(bytes, Ordering::Relaxed);
             self.exchange.hold(bytes);
+        } else {
+            self.sent = self.sent.wrapping_add(1);
+            self.room -= 1;
         }
         self.exchange.hand(self.connection, Handed::ToSocket(what));
         Ok(())
     }
 
+    /// What is counted by bytes is not counted by number, and the other way round.
     fn has_room(&mut self, bytes: usize) -> bool {
+        if bytes > 0 {
+            // One is always taken, of whatever size.
+            let waiting = self.queue.bytes.load(Ordering::Relaxed);
+            let own = waiting.saturating_add(bytes);
+            let is_fair = own <= CONNECTION_BYTES_MIN || self.exchange.has_room(bytes);
+            return waiting == 0 || (own <= CONNECTION_BYTES_MAX && is_fair);
+        }
         if self.room == 0 {
             let waiting = self.sent.wrapping_sub(self.queue.taken.load(Ordering::Relaxed));
             self.room = self.len_max.saturating_sub(waiting);
         }
-        if bytes == 0 || self.room == 0 {
-            return self.room > 0;
-        }
-        // One is always taken, of whatever size.
-        let waiting = self.queue.bytes.load(Ordering::Relaxed);
-        let own = waiting.saturating_add(bytes);
-        waiting == 0 || own <= CONNECTION_BYTES_MIN || (own <= CONNECTION_BYTES_MAX && self.exchange.has_room(bytes))
+        self.room > 0
     }
 
     /// By which it hands over, and all others.
@@ -218,11 +223,12 @@ impl Outgoing {
         if state.waiting.is_empty() && state.waiting.capacity() > KEPT_LEN {
             state.waiting = VecDeque::new();
         }
-        self.queue.taken.fetch_add(1, Ordering::Relaxed);
         let bytes = what.bytes();
         if bytes > 0 {
             self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.exchange.release(bytes);
+        } else {
+            self.queue.taken.fetch_add(1, Ordering::Relaxed);
         }
         Some(what)
     }
@@ -318,11 +324,10 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_full_ends_the_connection_but_for_what_may_be_dropped() {
+    fn a_queue_that_is_full_ends_the_connection() {
         let all = Exchange::new(1_000);
         let (mut sender, receiver) = outbox(1, 0, &all);
         (0..SPARE_LEN).for_each(|_| assert_eq!(sender.send(ToSocket::Ack(1)), Ok(())));
-        assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
         assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
         assert_eq!(all.bytes(), 0);
         deal(&all);

@@ -680,7 +680,7 @@ fn every_fault_has_a_name_of_its_own_and_a_sentence() {
 fn the_rest_of_a_large_packet_is_not_kept_in_its_room() {
     let limits = ProtoLimits { packet_bytes: 200_000, ..limits() };
     let mut proto = opened_with(limits, V5);
-    let large = [&b"\x30\xa3\x8d\x06\0\x01a\0"[..], &[b'x'; 99_999], b"\x32"].concat();
+    let large = [&b"\x30\xa3\x8d\x06\0\x01a\0"[..], &vec![b'x'; 99_999], b"\x32"].concat();
     for part in large.chunks(32_000) {
         assert_eq!(feed(&mut proto, part).1, Ok(()));
     }
