@@ -161,7 +161,7 @@ fn a_subscriber_gets_all_that_is_retained_however_much() {
             let topic = format!("room/{}", start + usize::from(id));
             device.send(&wire::publish(Version::V5, KEEP, &topic, id, &[], text.as_bytes()));
         }
-        (1..=50).for_each(|id| assert_eq!(device.expect_ack(0x40, id), 0x10, "nobody has subscribed"));
+        (1..=50).for_each(|id| assert_eq!(device.expect_ack(0x40, id), 0));
     }
     for (qos, name) in [(0, "zero"), (1, "one")] {
         let mut reader = Connect::new(Version::V5, name).open(&server);
