@@ -101,6 +101,10 @@ pub static LISTENER_RULE: Section = Section {
             "filters of topics that they may publish to, `{client_id}` and `{username}` for a level of their own; without it none",
         ),
         key("subscribe", Optional, "filters that they may subscribe to, or to a part of; without it none"),
-        key("deny", Optional, "filters of topics that they may do neither with, whatever stands in the others"),
+        key(
+            "deny",
+            Optional,
+            "filters of topics that they neither publish to nor receive, whatever stands in the others and however they have subscribed",
+        ),
     ],
 };
