@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::access::{ANNA, BERT, with_passwords};
 use crate::client::{Client, Connect, WAIT_MAX};
 use crate::server::Server;
-use crate::wire::{BOTH, Version};
+use crate::wire::{BOTH, Version, property};
 
 /// For Bert, who sends; Anna's rule follows.
 const BERT_SENDS: &str = "[[listener.rules]]\nuser = 'bert'\npublish = '#'\nsubscribe = '#'\n";
@@ -176,4 +176,19 @@ fn where_a_name_fills_no_level_of_deny_any_text_is_denied() {
         assert_eq!(topics(&mut named), ["private/c2"], "{version:?}");
     }
     assert_eq!(withheld(&server), 6);
+}
+
+/// Their own programs need Python and minutes; this is what the file is for.
+#[test]
+fn the_configuration_for_paho_s_suites_has_what_they_ask_for() {
+    let (_, section) = include_str!("paho.toml").split_once("[listener]\n").expect("there is a listener");
+    assert!(section.contains("127.0.0.1:1883\""), "{section}");
+    let server = Server::configured(&|_, port| section.replace("1883", &port.to_string()));
+    for version in BOTH {
+        let mut client = Connect::new(version, "client").open(&server);
+        let asked = [("test/nosubscribe", 2), ("#", 2), ("+/+", 2)];
+        assert_eq!(client.subscribe(&asked), [0x80, 2, 2], "{version:?}");
+    }
+    let (_, answer) = Connect::new(Version::V5, "client").keep_alive(120).ask(&server);
+    assert!(answer.properties.contains(&(property::SERVER_KEEP_ALIVE, vec![0, 60])));
 }
