@@ -22,6 +22,7 @@ mod certificates;
 mod client;
 mod commit;
 mod connect;
+mod deny;
 mod exactly_once;
 mod expiry;
 mod hostile;

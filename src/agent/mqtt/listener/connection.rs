@@ -22,7 +22,7 @@ use tracing::{debug, trace};
 
 use crate::agent::clock::sleep;
 use crate::agent::inbox::Closed;
-use crate::engine::broker::packet::{Farewell, Qos, ToClient};
+use crate::engine::broker::packet::{Delivery, Farewell, Qos, ToClient};
 use crate::model::time::{ProcTime, Span};
 
 use super::access::Identity;
@@ -338,7 +338,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     if let ToClient::SubAck { .. } = what {
                         trace!(client = who.client_id, "subscribed");
                     }
-                    if let Told::TooLarge = self.proto.tell(&what, now) {
+                    if let ToClient::Publish(Delivery { message, .. }) = &what
+                        && !self.server.access.may_receive(who, &message.topic)
+                    {
+                        self.server.note_refused("delivery_not_allowed", who, &message.topic);
+                        self.give_up(&what);
+                    } else if let Told::TooLarge = self.proto.tell(&what, now) {
+                        self.server.facts.handle_refused("delivery_too_large");
                         self.give_up(&what);
                     }
                 }
@@ -349,9 +355,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(())
     }
 
-    /// The client takes no packets of this size: to the broker, it has refused the message.
+    /// The client takes no packets of this size, or may not have the message: to the broker, it
+    /// has refused it.
     fn give_up(&mut self, what: &ToClient) {
-        self.server.facts.handle_refused("delivery_too_large");
         let ToClient::Publish(delivery) = what else { return };
         let Some(packet) = delivery.packet else { return };
         let refused = true;

@@ -23,6 +23,7 @@ mod gate;
 mod hand_over;
 pub mod outbox;
 pub mod packet;
+mod probe;
 mod properties;
 pub mod proto;
 mod read;

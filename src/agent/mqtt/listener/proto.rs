@@ -48,7 +48,9 @@ pub struct ProtoLimits {
     /// Messages at `QoS` 1 and 2 of the client that may be unanswered. At least 1. MQTT 5
     /// clients are told and have to keep to it; of others no more is read meanwhile.
     pub in_flight: u16,
-    /// Longest keep-alive, which stands for "none" and for longer ones. `Span::ZERO`: no bound.
+    /// Longest keep-alive of MQTT 5 clients, which stands for "none" and for longer ones: they are
+    /// told. Others cannot be, and would be cut off for keeping to what they said. `Span::ZERO`:
+    /// no bound.
     pub keep_alive_max: Span,
     /// Topic aliases that a client may use.
     pub topic_alias_max: u16,
@@ -282,6 +284,11 @@ impl Proto {
         }
     }
 
+    /// Whether there is a time after which the client's silence means that it is gone.
+    pub fn has_keep_alive(&self) -> bool {
+        self.keep_alive != Span::ZERO
+    }
+
     /// Whether the client has been silent for too long. The farewell is in the output then.
     pub fn expired(&mut self, now: ProcTime) -> Option<Fault> {
         self.resume(now);
@@ -415,7 +422,7 @@ impl Proto {
     fn greeted(&mut self, hello: &Hello) {
         let asked = Span::from_secs(hello.keep_alive_secs.into());
         let max = self.limits.keep_alive_max;
-        let is_changed = max != Span::ZERO && (asked == Span::ZERO || asked > max);
+        let is_changed = self.is_v5 && max != Span::ZERO && (asked == Span::ZERO || asked > max);
         if is_changed {
             let secs = u16::try_from(max.as_millis() / 1_000).unwrap_or(u16::MAX).max(1);
             self.keep_alive_changed_secs = Some(secs);

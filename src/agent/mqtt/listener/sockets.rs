@@ -20,6 +20,7 @@ use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
 
 use super::certificate::common_name;
+use super::probe::Probe;
 use super::server::{Peer, Server};
 use super::server_tls::ServerTls;
 use super::websocket;
@@ -173,7 +174,7 @@ async fn accept_unix(
     }
 }
 
-async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+async fn serve<S: AsyncRead + AsyncWrite + Probe + Unpin + Send + 'static>(
     server: &Arc<Server>,
     stream: S,
     peer: Peer,
@@ -183,6 +184,9 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     if !websocket {
         return server.serve(stream, peer, stop).await;
     }
+    // Whatever its keep-alive will be: later it cannot be reached. Devices that turn their radio
+    // off for long speak plain MQTT.
+    stream.probe();
     let within = Duration::from_millis(server.limits.connect_within.as_millis());
     let accepting = tokio::time::timeout(within, websocket::accept(stream, server));
     match Box::pin(accepting).await {

@@ -548,11 +548,16 @@ fn a_keep_alive_runs_from_packet_to_packet_and_not_at_all_when_there_is_none() {
 }
 
 #[test]
-fn the_longest_keep_alive_holds_for_whoever_asks_for_none() {
+fn the_longest_keep_alive_holds_for_who_can_be_told_of_it() {
     let limits = ProtoLimits { keep_alive_max: Span::from_secs(60), ..limits() };
-    assert_eq!(opened_with(limits, V3).deadline(), Some(START + Span::from_secs(90)));
-    let short = connect(4, b"\x02\x00\x0a\x00\x01c");
-    assert_eq!(opened_with(limits, &short).deadline(), Some(START + Span::from_secs(15)));
+    for (asked, old, new) in [(0_u8, None, Some(90)), (10, Some(15), Some(15)), (120, Some(180), Some(90))] {
+        for (level, end, properties) in [(4, old, &[][..]), (5, new, &[0])] {
+            let hello = connect(level, &[&[0x02, 0, asked], properties, b"\x00\x01c"].concat());
+            let proto = opened_with(limits, &hello);
+            let end = end.map(|secs| START + Span::from_secs(secs));
+            assert_eq!((proto.deadline(), proto.has_keep_alive()), (end, end.is_some()), "{asked} s, level {level}");
+        }
+    }
 }
 
 #[test]
