@@ -304,7 +304,7 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
                 Read::Packet(packet) => {
                     counts.packets += 1;
                     if let FromClient::Publish(publish) = packet {
-                        assert!(!publish.topic.is_empty() && !publish.topic.contains(['+', '#', '\0']));
+                        assert!(!publish.topic().is_empty() && !publish.topic().contains(['+', '#', '\0']));
                         assert_eq!(publish.packet.is_some(), publish.qos != Qos::AtMostOnce);
                         unanswered.extend(publish.packet);
                     }

@@ -9,29 +9,32 @@
 //! takes without waiting or is given up ([`super::routes`]). So the tasks that
 //! feed the inbox always find it emptied, and nothing can lock up in a circle.
 
+mod bursts;
+mod report;
+
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
-use tracing::{debug, error, info};
+use tracing::{error, info};
 
 use crate::engine::broker::packet::ClientEvent;
 use crate::engine::outbox::Outbox;
 use crate::engine::samples::{Replay, Sample, Verdict};
-use crate::engine::step::{Clock, DeliveryTag, Effect, Event, Message};
+use crate::engine::step::{Clock, Effect, Event};
 use crate::engine::wear::Written;
 use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
 use crate::model::time::{Now, ProcTime, Span};
 
 use super::clock::{SystemClock, pause};
-use super::inbox::{Burst, ClientBurst, Closed, Inbox, Input, Look};
+use super::inbox::{Closed, Inbox, Input, Look};
 use super::liveness::Liveness;
 use super::mqtt::listener::facts::ListenerFacts;
 use super::rejected::Samples;
 use super::rejected::frame::Kept;
 use super::routes::Routes;
-use super::status::{ConnectionFacts, Identity, Status, add_reasons};
+use super::status::{ConnectionFacts, Identity};
 use super::systemd::Supervision;
 use super::wear::{BlockDevice, Wear};
 
@@ -384,109 +387,11 @@ impl<E: Engine> EngineThread<E> {
             }
         }
     }
-
-    fn handle_burst(&mut self, now: Now, burst: Burst) -> usize {
-        let mut ackable = 0;
-        for arrival in &burst.messages {
-            let tag = arrival.packet.map(|packet| DeliveryTag { connection: burst.connection, packet });
-            ackable += u64::from(tag.is_some());
-            let message = Message {
-                topic: &arrival.topic,
-                payload: &arrival.payload,
-                retain: arrival.retain,
-                dup: arrival.dup,
-                tag,
-            };
-            self.engine.handle(now, Event::Message(message));
-        }
-        self.liveness.handle_arrivals(now.proc, ackable);
-        let taken = burst.messages.len();
-        self.held_room += self.inbox.free(burst);
-        self.give_room_back();
-        taken
-    }
-
-    fn handle_client_burst(&mut self, now: Now, burst: ClientBurst) -> usize {
-        let connection = burst.connection;
-        let before = self.engine.unacknowledged();
-        for packet in &burst.packets {
-            self.engine.handle(now, Event::Client { connection, event: packet.event() });
-        }
-        let ackable = self.engine.unacknowledged().saturating_sub(before);
-        self.liveness.handle_client_arrivals(now.proc, ackable as u64);
-        let taken = burst.packets.len();
-        self.held_room += self.inbox.free_client(burst);
-        self.give_room_back();
-        taken
-    }
-
-    /// While the store takes nothing, what is taken in stays unacknowledged, and
-    /// the inbox stays full: the bound of both together is what a broker can make
-    /// us hold, and below what is remembered of redeliveries.
-    fn give_room_back(&mut self) {
-        if self.held_room > 0 && self.engine.unacknowledged() < COMMIT_MESSAGES_MAX {
-            self.inbox.give_back(core::mem::take(&mut self.held_room));
-        }
-    }
-
-    /// The retained status, when it is due or health has changed, and systemd's line.
-    fn publish_status(&mut self, now: Now) {
-        let due = self.status_at.is_some_and(|at| at <= now.proc);
-        if !due && now.proc.since(self.health_at) < HEALTH_EVERY {
-            return;
-        }
-        self.health_at = now.proc;
-        self.wear.note(now.proc, &self.engine.written());
-        let health = self.health();
-        if let Some(worst) = health.first() {
-            self.supervision.handle_line(now.proc, &format!("degraded: {worst}"));
-        } else {
-            self.supervision.handle_line(now.proc, "all connected, healthy");
-        }
-        let changed = health != self.health;
-        if changed {
-            debug!(reasons = ?health, "health changed");
-            self.health = health;
-        }
-        if self.status_at.is_some() && (due || changed) {
-            let report = self.engine.report(now);
-            let document = self.status(now, &self.health, &report).online();
-            let every = if self.routes.send_status(document) { STATUS_EVERY } else { HEALTH_EVERY };
-            self.status_at = Some(now.proc + every);
-        }
-    }
-
-    fn health(&self) -> Vec<String> {
-        let mut reasons = self.engine.health();
-        reasons.extend(self.wear.trouble());
-        let facts = |wanted: bool, facts| Some(facts).filter(|_| wanted);
-        add_reasons(&mut reasons, facts(self.peers.devices, &self.devices), facts(self.peers.uplink, &self.uplink));
-        if let Some((listener, _)) = &self.peers.listener {
-            reasons.extend(listener.trouble());
-        }
-        reasons
-    }
-
-    fn status<'a>(&'a self, now: Now, health: &'a [String], engine: &'a serde_json::Value) -> Status<'a> {
-        let local = self.local.as_ref();
-        Status {
-            identity: &self.identity,
-            now,
-            devices: Some(&self.devices).filter(|_| self.peers.devices),
-            uplink: Some(&self.uplink).filter(|_| self.peers.uplink),
-            listener: self.peers.listener.as_ref().map(|(facts, _)| facts.status()),
-            local,
-            wear: self.wear.status(),
-            samples: self.samples.as_ref().map(Samples::facts),
-            health,
-            engine,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::inbox::{Arrival, inbox};
+    use super::super::inbox::{Arrival, Burst, inbox};
     use super::*;
 
     /// A store that takes nothing: whatever comes in stays unacknowledged.

@@ -176,7 +176,47 @@ pub struct ClientBurst {
     /// Its connection.
     pub connection: u32,
     /// In the order of arrival.
-    pub packets: Vec<FromClient>,
+    pub packets: Packets,
+}
+
+/// Packets in the order of arrival. One alone, the usual case where messages trickle in,
+/// travels without a list around it.
+#[derive(Debug, Default)]
+pub enum Packets {
+    /// None.
+    #[default]
+    None,
+    /// One.
+    One(FromClient),
+    /// More than one.
+    Many(Vec<FromClient>),
+}
+
+impl Packets {
+    /// One more; `expected`: of how many altogether.
+    pub fn push(&mut self, packet: FromClient, expected: usize) {
+        *self = match core::mem::take(self) {
+            Packets::None => Packets::One(packet),
+            Packets::One(first) => {
+                let mut all = Vec::with_capacity(expected.max(2));
+                all.extend([first, packet]);
+                Packets::Many(all)
+            }
+            Packets::Many(mut all) => {
+                all.push(packet);
+                Packets::Many(all)
+            }
+        };
+    }
+
+    /// All of them.
+    pub fn as_slice(&self) -> &[FromClient] {
+        match self {
+            Packets::None => &[],
+            Packets::One(one) => core::slice::from_ref(one),
+            Packets::Many(all) => all,
+        }
+    }
 }
 
 /// What goes to the uplink connection.
@@ -229,7 +269,7 @@ impl Burst {
 
 impl ClientBurst {
     fn cost(&self) -> u32 {
-        bounded(self.packets.iter().map(|packet| packet.bytes().max(MESSAGE_COST_MIN)).sum())
+        bounded(self.packets.as_slice().iter().map(|packet| packet.bytes().max(MESSAGE_COST_MIN)).sum())
     }
 }
 

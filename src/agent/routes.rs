@@ -7,17 +7,19 @@
 //! means that the connection is out of order: it is given up, and the task that
 //! serves it starts a new one.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flume::{Sender, TrySendError};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use tracing::warn;
 
 use crate::engine::broker::packet::{Message, Qos};
 use crate::engine::step::{Batch, Command, DeliveryTag, Effect, LocalRecord};
 
 use super::inbox::Outbound;
-use super::mqtt::listener::outbox::{Bell, ClientOutbox, NotTaken, ToSocket};
+use super::mqtt::listener::exchange::Exchange;
+use super::mqtt::listener::outbox::{ClientOutbox, NotTaken, ToSocket};
 use super::replays::Replays;
 
 /// The present connections.
@@ -27,9 +29,9 @@ pub struct Routes {
     uplink: Option<Sender<Outbound>>,
     local: Option<Sender<LocalRecord>>,
     /// Connections of the listener.
-    clients: BTreeMap<u32, ClientOutbox>,
-    /// Wakes them.
-    bell: Option<Arc<Bell>>,
+    clients: HashMap<u32, ClientOutbox, FixedState>,
+    /// By which they are handed what they are told.
+    exchange: Option<Arc<Exchange>>,
     own: Own,
     /// Replays that are not durable yet.
     pub(super) replays: Replays,
@@ -64,7 +66,7 @@ impl Routes {
 
     /// A connection of the listener.
     pub fn add_client(&mut self, connection: u32, outbox: ClientOutbox) {
-        self.bell.get_or_insert_with(|| outbox.bell());
+        self.exchange.get_or_insert_with(|| outbox.exchange());
         self.clients.insert(connection, outbox);
     }
 
@@ -80,8 +82,8 @@ impl Routes {
 
     /// Lets the listener's clients have what they were told since the last call.
     pub fn ring(&self) {
-        if let Some(bell) = &self.bell {
-            bell.ring();
+        if let Some(exchange) = &self.exchange {
+            exchange.ring();
         }
     }
 
@@ -96,7 +98,7 @@ impl Routes {
     }
 
     fn tell(&mut self, connection: u32, what: ToSocket) {
-        let Some(client) = self.clients.get(&connection) else { return };
+        let Some(client) = self.clients.get_mut(&connection) else { return };
         match client.send(what) {
             Ok(()) => {}
             Err(NotTaken::Dropped) => self.clients_dropped += 1,

@@ -46,6 +46,9 @@ mod will;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
 use crate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
 use self::limits::BrokerLimits;
@@ -67,7 +70,7 @@ pub struct Broker {
     sessions: BTreeMap<SessionNo, Session>,
     names: BTreeMap<Box<str>, SessionNo>,
     next_session: u64,
-    links: BTreeMap<u32, Link>,
+    links: HashMap<u32, Link, FixedState>,
     tree: Tree,
     found: Found,
     messages: Messages,
@@ -108,7 +111,7 @@ impl Broker {
             sessions: BTreeMap::new(),
             names: BTreeMap::new(),
             next_session: 0,
-            links: BTreeMap::new(),
+            links: HashMap::default(),
             tree: Tree::default(),
             found: Found::default(),
             messages: Messages::default(),

@@ -25,21 +25,21 @@ impl Inbound {
     }
 
     /// The topic of a PUBLISH. A topic that is not empty (and valid) is noted.
-    pub(super) fn resolve(&mut self, alias: u16, topic: &str) -> Result<String, Fault> {
+    pub(super) fn resolve<'a>(&'a mut self, alias: u16, topic: &'a str) -> Result<&'a str, Fault> {
         if alias == 0 || alias > self.max {
             return Err(Fault::TopicAlias(alias));
         }
         let index = usize::from(alias) - 1;
         if topic.is_empty() {
             let known = self.topics.get(index).and_then(Option::as_deref);
-            return known.map(str::to_owned).ok_or(Fault::Protocol("a topic alias that stands for nothing"));
+            return known.ok_or(Fault::Protocol("a topic alias that stands for nothing"));
         }
         if self.topics.len() <= index {
             self.topics.resize(index + 1, None);
         }
         let before = self.topics[index].replace(topic.into());
         self.bytes = self.bytes + topic.len() - before.map_or(0, |before| before.len());
-        Ok(topic.to_owned())
+        Ok(topic)
     }
 
     /// Bytes of topics that are kept.

@@ -13,28 +13,27 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::{debug, trace};
 
 use crate::agent::clock::sleep;
-use crate::agent::inbox::{ClientBurst, Closed, Input};
+use crate::agent::inbox::Closed;
 use crate::engine::broker::packet::{Farewell, Qos, ToClient};
 use crate::model::time::{ProcTime, Span};
 
 use super::access::Identity;
-use super::fault::Fault;
+use super::end::End;
+use super::hand_over::poll_read_into;
 use super::outbox::{Outgoing, ToSocket};
-use super::packet::{ClientPublish, FromClient};
+use super::packet::FromClient;
 use super::proto::{Proto, Read};
 use super::reply::{AckReason, Goodbye, Told};
 use super::server::{Peer, Server};
 
-/// Bytes read at a time, into one buffer for all connections.
-const READ_BYTES: usize = 32 * 1024;
 /// Bytes of encoded output beyond which nothing more is encoded.
 const OUTPUT_BYTES: usize = 64 * 1024;
 /// For a client to take what it is sent. Else it is gone.
@@ -43,58 +42,6 @@ const WRITE_MAX: Span = Span::from_secs(10);
 const LINGER: Span = Span::from_millis(500);
 /// A half-received packet of this size is not dropped for the memory of all.
 const SMALL_BYTES: usize = 8 * 1024;
-
-/// "Unspecified error", which is all that both versions have in common: whether it is the topic
-/// or the rules that are wrong is in our log and not for strangers.
-const SUBSCRIPTION_REFUSED: u8 = 0x80;
-
-thread_local! {
-    static SCRATCH: std::cell::RefCell<Box<[u8]>> = std::cell::RefCell::new(vec![0; READ_BYTES].into());
-}
-
-/// Why a connection ends, for its counter and the log.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum End {
-    #[error("the client said goodbye")]
-    Goodbye,
-    #[error("the client closed the connection")]
-    Closed,
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    #[error("{0}")]
-    Fault(#[from] Fault),
-    #[error("sent away: {0:?}")]
-    SentAway(Farewell),
-    #[error("{0}")]
-    Refused(&'static str),
-    #[error("it does not read what it is sent")]
-    Slow,
-    #[error("its half-sent packet takes memory that others need")]
-    Memory,
-    #[error("the agent stops")]
-    Stopping,
-}
-
-impl From<Closed> for End {
-    fn from(_: Closed) -> End {
-        End::Stopping
-    }
-}
-
-impl End {
-    /// The name of its counter; `None`: nothing was wrong.
-    pub(super) fn name(&self) -> Option<&'static str> {
-        match self {
-            End::Goodbye | End::Closed | End::Stopping | End::Io(_) => None,
-            End::Fault(fault) => Some(fault.name()),
-            End::SentAway(Farewell::TakenOver) => Some("taken_over"),
-            End::SentAway(_) => Some("sent_away"),
-            End::Refused(why) => Some(why),
-            End::Slow => Some("too_slow"),
-            End::Memory => Some("memory"),
-        }
-    }
-}
 
 /// One connection that is served.
 pub(super) struct Connection<'a, S> {
@@ -111,28 +58,36 @@ pub(super) struct Connection<'a, S> {
     is_flushing: bool,
     /// Bytes of a packet that has not arrived whole, as counted in the sum of all.
     half_read: usize,
-    timer: Option<(ProcTime, Timer)>,
+    timer: Option<Timer>,
+    /// When it last had anything to do; read once per wake-up.
+    pub(super) now: ProcTime,
     /// Since when the output waits.
     writing_since: Option<ProcTime>,
     /// The client is not read before this.
-    paused_until: ProcTime,
+    pub(super) paused_until: ProcTime,
     /// Messages that it may send at once, in thousandths.
-    allowance: i64,
-    allowed_at: ProcTime,
+    pub(super) allowance: i64,
+    pub(super) allowed_at: ProcTime,
 }
 
 /// What can happen first.
 enum Turn {
     Sent(io::Result<usize>),
-    Flushed(io::Result<()>),
+    Broken(io::Error),
     Told(Option<ToSocket>),
     Room(Result<(), Closed>),
     Fed(Result<(), End>),
     Timer,
 }
 
-type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Waiting = Pin<Box<dyn Future<Output = Result<(), Closed>> + Send>>;
+struct Timer {
+    at: ProcTime,
+    sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Whom it wakes already.
+    wakes: Option<Waker>,
+}
+
+pub(super) type Waiting = Pin<Box<dyn Future<Output = Result<(), Closed>> + Send>>;
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     pub(super) fn new(number: u32, server: &'a Server, peer: Peer, stream: S) -> Connection<'a, S> {
@@ -148,6 +103,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             is_flushing: false,
             half_read: 0,
             timer: None,
+            now,
             writing_since: None,
             paused_until: ProcTime::default(),
             allowance: 0,
@@ -158,6 +114,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     /// Serves a client that was let in, until one of both ends it.
     pub(super) async fn serve(&mut self, who: &Identity, outgoing: &Outgoing, stop: &watch::Receiver<bool>) -> End {
         let mut waiting: Option<Waiting> = None;
+        self.now = self.server.clock.proc();
         // What came behind the CONNECT was kept.
         let mut ended = self.feed(&[]).err();
         loop {
@@ -199,7 +156,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         ended: bool,
         stop: &watch::Receiver<bool>,
     ) -> Result<(), End> {
-        let now = self.server.clock.proc();
+        let now = self.now;
         let output = self.collect();
         if output == 0 {
             self.writing_since = None;
@@ -209,7 +166,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let may_read = waiting.is_none() && !ended && output < OUTPUT_BYTES;
         let reading = may_read && self.proto.wants_read() && self.paused_until <= now;
         self.arm(now, may_read);
-        let turn = poll_fn(|context| self.poll_turn(context, outgoing, waiting, output, reading));
+        let mut has_waited = false;
+        let turn = poll_fn(|context| {
+            if core::mem::replace(&mut has_waited, true) {
+                self.now = self.server.clock.proc();
+            }
+            self.poll_turn(context, outgoing, waiting, output, reading)
+        });
         match turn.await {
             Turn::Sent(sent) => {
                 match sent? {
@@ -217,13 +180,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     sent => self.out.advance(sent),
                 }
                 self.writing_since = None;
-                self.is_flushing = true;
                 Ok(())
             }
-            Turn::Flushed(flushed) => {
-                self.is_flushing = false;
-                Ok(flushed?)
-            }
+            Turn::Broken(error) => Err(error.into()),
             Turn::Told(Some(what)) => self.send(who, what, outgoing),
             Turn::Told(None) if *stop.borrow() => Err(End::Stopping),
             Turn::Told(None) => Err(End::Slow),
@@ -237,7 +196,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             }
             Turn::Timer => {
                 self.timer = None;
-                match self.proto.expired(self.server.clock.proc()) {
+                self.now = self.server.clock.proc();
+                match self.proto.expired(self.now) {
                     Some(fault) if may_read => Err(fault.into()),
                     Some(_) | None => Ok(()),
                 }
@@ -254,14 +214,19 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         output: usize,
         reading: bool,
     ) -> Poll<Turn> {
-        let Connection { server, stream, proto, read, out, is_flushing, timer, .. } = self;
+        let Connection { stream, proto, read, out, is_flushing, timer, now, .. } = self;
         let mut stream = Pin::new(stream);
         if !out.is_empty() {
             if let Poll::Ready(sent) = stream.as_mut().poll_write(context, out) {
+                *is_flushing = true;
                 return Poll::Ready(Turn::Sent(sent));
             }
-        } else if *is_flushing && let Poll::Ready(flushed) = stream.as_mut().poll_flush(context) {
-            return Poll::Ready(Turn::Flushed(flushed));
+        } else if *is_flushing {
+            match stream.as_mut().poll_flush(context) {
+                Poll::Ready(Ok(())) => *is_flushing = false,
+                Poll::Ready(Err(error)) => return Poll::Ready(Turn::Broken(error)),
+                Poll::Pending => {}
+            }
         }
         if output < OUTPUT_BYTES
             && let Poll::Ready(what) = outgoing.poll_recv(context)
@@ -273,11 +238,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         {
             return Poll::Ready(Turn::Room(room));
         }
-        if reading && let Poll::Ready(fed) = poll_read_into(context, stream, proto, read, server) {
+        if reading && let Poll::Ready(fed) = poll_read_into(context, stream, proto, read, *now) {
             return Poll::Ready(Turn::Fed(fed));
         }
         match timer {
-            Some((_, timer)) => timer.as_mut().poll(context).map(|()| Turn::Timer),
+            Some(timer) => timer.poll(context, *now).map(|()| Turn::Timer),
             None => Poll::Pending,
         }
     }
@@ -296,7 +261,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// Hands a few bytes to the protocol.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<(), End> {
-        let fed = self.proto.feed(bytes, self.server.clock.proc(), &mut self.read);
+        let fed = self.proto.feed(bytes, self.now, &mut self.read);
         self.count_half_read()?;
         Ok(fed?)
     }
@@ -314,80 +279,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(())
     }
 
-    /// Sends what was read to the engine thread. `Some`: it is full, and this waits for room.
-    fn hand_over(&mut self, who: &Identity) -> Result<Option<Waiting>, End> {
-        if self.read.is_empty() {
-            return Ok(None);
-        }
-        let mut packets = Vec::with_capacity(self.read.len());
-        let mut goodbye = false;
-        let mut messages = 0;
-        for read in self.read.drain(..) {
-            // A second CONNECT is a fault of the protocol, and never gets here.
-            let Read::Packet(packet) = read else { continue };
-            match packet {
-                FromClient::Publish(publish) => {
-                    messages += 1;
-                    if self.server.access.may_publish(who, &publish.topic) {
-                        packets.push(FromClient::Publish(publish));
-                    } else {
-                        refuse_publish(&mut self.proto, self.server, who, &publish);
-                    }
-                }
-                FromClient::Subscribe { packet, id, mut filters } => {
-                    for filter in &mut filters {
-                        if !self.server.access.may_subscribe(who, &filter.filter) {
-                            self.server.note_refused("subscribe_not_allowed", who, &filter.filter);
-                            filter.refused = Some(SUBSCRIPTION_REFUSED);
-                        }
-                    }
-                    packets.push(FromClient::Subscribe { packet, id, filters });
-                }
-                FromClient::Disconnect { .. } => {
-                    debug!(client = who.client_id, "said goodbye");
-                    goodbye = true;
-                    packets.push(packet);
-                }
-                FromClient::PubAck { .. } | FromClient::PubComp { .. } => {
-                    trace!(client = who.client_id, "acknowledged");
-                    packets.push(packet);
-                }
-                FromClient::Unsubscribe { .. } | FromClient::PubRec { .. } | FromClient::PubRel { .. } => {
-                    packets.push(packet);
-                }
-            }
-        }
-        self.slow_down(messages);
-        let mut blocked: Option<Waiting> = None;
-        if !packets.is_empty() {
-            let burst = Input::FromClient(ClientBurst { connection: self.number, packets });
-            if let Err(burst) = self.server.inbox.send_ready(burst) {
-                let inbox = self.server.inbox.clone();
-                blocked = Some(Box::pin(async move { inbox.send(burst).await }));
-            }
-        }
-        if goodbye && blocked.is_none() { Err(End::Goodbye) } else { Ok(blocked) }
-    }
-
-    /// Holds a client to its rate: what is above it is read later.
-    fn slow_down(&mut self, messages: i64) {
-        let rate = i64::from(self.server.limits.messages_per_second);
-        if rate == 0 || messages == 0 {
-            return;
-        }
-        let now = self.server.clock.proc();
-        let earned = i64::try_from(now.since(self.allowed_at).as_millis()).unwrap_or(i64::MAX).saturating_mul(rate);
-        self.allowance = self.allowance.saturating_add(earned).min(rate * 1_000) - messages * 1_000;
-        self.allowed_at = now;
-        if self.allowance < 0 {
-            let wait = self.allowance.unsigned_abs() / rate.unsigned_abs() + 1;
-            self.paused_until = now + Span::from_millis(wait);
-        }
-    }
-
     /// Encodes what the engine allows, and what else is there already.
     fn send(&mut self, who: &Identity, first: ToSocket, outgoing: &Outgoing) -> Result<(), End> {
-        let now = self.server.clock.proc();
+        let now = self.now;
         let mut next = Some(first);
         while let Some(what) = next {
             match what {
@@ -437,8 +331,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         if let Some(since) = self.writing_since {
             at = at.min(since + WRITE_MAX);
         }
-        if self.timer.as_ref().is_none_or(|(set, _)| at < *set) {
-            self.timer = Some((at, Box::pin(sleep(at.since(now)))));
+        if self.timer.as_ref().is_none_or(|timer| at < timer.at) {
+            self.timer = Some(Timer { at, sleep: Box::pin(sleep(at.since(now))), wakes: None });
         }
     }
 
@@ -459,37 +353,20 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 }
 
+impl Timer {
+    /// Looks at the sleep when it may be over, and once for whoever it has to wake.
+    fn poll(&mut self, context: &mut Context<'_>, now: ProcTime) -> Poll<()> {
+        let is_set = self.wakes.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
+        if is_set && now < self.at {
+            return Poll::Pending;
+        }
+        self.wakes = Some(context.waker().clone());
+        self.sleep.as_mut().poll(context)
+    }
+}
+
 impl<S> Drop for Connection<'_, S> {
     fn drop(&mut self) {
         self.server.half_read.fetch_sub(self.half_read, Ordering::Relaxed);
     }
-}
-
-fn refuse_publish(proto: &mut Proto, server: &Server, who: &Identity, publish: &ClientPublish) {
-    server.note_refused("publish_not_allowed", who, &publish.topic);
-    if let Some(packet) = publish.packet {
-        // MQTT 3.1.1 has no way to say no: it is told that the message was taken.
-        proto.ack(packet, AckReason::NotAuthorized);
-    }
-}
-
-/// Reads into the one buffer of all connections and decodes from there.
-pub(super) fn poll_read_into<S: AsyncRead + Unpin>(
-    context: &mut Context<'_>,
-    stream: Pin<&mut S>,
-    proto: &mut Proto,
-    read: &mut Vec<Read>,
-    server: &Server,
-) -> Poll<Result<(), End>> {
-    SCRATCH.with_borrow_mut(|scratch| {
-        let mut buffer = ReadBuf::new(scratch);
-        match stream.poll_read(context, &mut buffer) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(error)) => Poll::Ready(Err(End::Io(error))),
-            Poll::Ready(Ok(())) => Poll::Ready(match buffer.filled() {
-                [] => Err(End::Closed),
-                bytes => proto.feed(bytes, server.clock.proc(), read).map_err(End::from),
-            }),
-        }
-    })
 }

@@ -14,10 +14,13 @@ mod alias;
 mod certificate;
 mod connect;
 mod connection;
+mod end;
+pub mod exchange;
 pub mod facts;
 pub mod fault;
 mod frame;
 mod gate;
+mod hand_over;
 pub mod outbox;
 pub mod packet;
 mod properties;
@@ -45,8 +48,8 @@ use crate::config::boot::ListenerSpec;
 use crate::engine::broker::limits::BrokerLimits;
 
 use access::Access;
+use exchange::Exchange;
 use facts::ListenerFacts;
-use outbox::Held;
 use proto::ProtoLimits;
 use server::Server;
 
@@ -88,21 +91,20 @@ pub async fn run(
         inbox,
         clock,
         facts,
-        held: Held::new(spec.limits.memory_bytes),
-        bell: Arc::default(),
+        exchange: Exchange::new(spec.limits.memory_bytes),
         half_read: AtomicUsize::new(0),
         hashing: Semaphore::new(1),
         next: AtomicU32::new(1),
         limits: spec.limits,
     });
-    let bell = Arc::clone(&server.bell);
+    let exchange = Arc::clone(&server.exchange);
     let mut sockets = JoinSet::new();
     for socket in spec.sockets {
         sockets.spawn(sockets::listen(socket, Arc::clone(&server), stop.clone()));
     }
     let serving = async { while sockets.join_next().await.is_some() {} };
     tokio::select! {
-        () = bell.pass_on() => {}
+        () = exchange.deal() => {}
         () = serving => {}
     }
 }

@@ -4,20 +4,16 @@
 //! allows it (`QoS` 0), and else the connection ends: its session keeps the rest for its next
 //! one. Bytes are counted per connection and over all of them, so that many slow readers cannot
 //! exhaust memory together.
-//!
-//! A commit answers many connections at once. Each wake-up across threads is a system call, so
-//! the engine thread notes whom it has something for and rings once: the [`Bell`] wakes them on
-//! the network thread, where that costs nothing.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use tokio::sync::Notify;
-
 use crate::engine::broker::packet::{Delivery, Qos, ToClient};
+
+use super::exchange::{Exchange, Handed, lock};
 
 /// Bytes of deliveries that wait for one connection, beside the first.
 const CONNECTION_BYTES_MAX: usize = 512 * 1024;
@@ -40,100 +36,63 @@ pub enum ToSocket {
 pub enum NotTaken {
     /// A message at `QoS` 0 for a client that reads too slowly.
     Dropped,
-    /// The connection is gone, or has to go.
+    /// The connection has to go.
     Over,
 }
 
-/// Bytes that wait for all connections.
-#[derive(Debug)]
-pub struct Held {
-    bytes: AtomicUsize,
-    max: usize,
-}
-
-/// Wakes connections for which there is something.
-#[derive(Debug, Default)]
-pub struct Bell {
-    waiting: Mutex<Vec<Arc<Queue>>>,
-    rung: Notify,
-}
-
-/// The engine thread's end. Dropped, it ends the connection.
+/// The engine thread's end. Dropped, it ends the connection, once that has sent what it was
+/// handed before.
 #[derive(Debug)]
 pub struct ClientOutbox {
+    connection: u32,
+    exchange: Arc<Exchange>,
     queue: Arc<Queue>,
-    bell: Arc<Bell>,
+    len_max: usize,
+    /// How many were handed over, and for how many more there was room when that was last
+    /// looked at: what the other thread writes is read as rarely as can be.
+    sent: usize,
+    room: usize,
 }
 
 /// The connection's end.
 #[derive(Debug)]
-pub struct Outgoing(Arc<Queue>);
+pub struct Outgoing {
+    connection: u32,
+    exchange: Arc<Exchange>,
+    queue: Arc<Queue>,
+}
 
 /// What waits for one connection.
-#[derive(Debug)]
-struct Queue {
+#[derive(Debug, Default)]
+pub(super) struct Queue {
     state: Mutex<State>,
-    len_max: usize,
-    all: Arc<Held>,
+    /// How many were taken out; wraps.
+    taken: AtomicUsize,
+    /// Of what was handed over and not taken out.
+    bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<ToSocket>,
-    bytes: usize,
-    /// The connection is woken already, or about to be.
-    is_noted: bool,
-    /// The engine thread has given it up.
+    /// Nothing more comes.
     is_over: bool,
-    /// Nobody takes anything any more.
-    is_gone: bool,
-    /// Of the connection.
+    /// Of the connection, where it waits.
     waker: Option<Waker>,
 }
 
-impl Held {
-    /// At most so many bytes.
-    pub fn new(max: usize) -> Arc<Held> {
-        Arc::new(Held { bytes: AtomicUsize::new(0), max })
-    }
-
-    /// Bytes that wait now.
-    pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-}
-
-impl Bell {
-    /// Wakes all connections that were noted: after a round of the engine thread.
-    pub fn ring(&self) {
-        if !self.waiting().is_empty() {
-            self.rung.notify_one();
-        }
-    }
-
-    /// On the network thread, for ever: passes the rings on.
-    pub async fn pass_on(&self) {
-        let mut noted = Vec::new();
-        loop {
-            self.rung.notified().await;
-            core::mem::swap(&mut noted, &mut *self.waiting());
-            noted.drain(..).for_each(|queue| queue.wake());
-        }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Both ends; `windows`: messages that may be in flight both ways together.
-pub fn outbox(windows: usize, all: &Arc<Held>, bell: &Arc<Bell>) -> (ClientOutbox, Outgoing) {
-    let queue = Arc::new(Queue { state: Mutex::default(), len_max: windows + SPARE_LEN, all: Arc::clone(all) });
-    (ClientOutbox { queue: Arc::clone(&queue), bell: Arc::clone(bell) }, Outgoing(queue))
+/// Both ends for a connection; `windows`: messages that may be in flight both ways together.
+pub fn outbox(connection: u32, windows: usize, exchange: &Arc<Exchange>) -> (ClientOutbox, Outgoing) {
+    let queue = Arc::new(Queue::default());
+    exchange.add(connection, Arc::clone(&queue));
+    let outgoing = Outgoing { connection, exchange: Arc::clone(exchange), queue: Arc::clone(&queue) };
+    let len_max = windows + SPARE_LEN;
+    let exchange = Arc::clone(exchange);
+    (ClientOutbox { connection, exchange, queue, len_max, sent: 0, room: len_max }, outgoing)
 }
 
 impl ToSocket {
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             ToSocket::Tell(ToClient::Publish(Delivery { message, .. })) => message.topic.len() + message.payload.len(),
             ToSocket::Ack(_) | ToSocket::Tell(_) => 0,
@@ -149,68 +108,63 @@ impl ToSocket {
 }
 
 impl ClientOutbox {
-    /// Hands something over. It is seen after the next [`Bell::ring`].
+    /// Hands something over. It is seen after the next [`Exchange::ring`].
     ///
     /// # Errors
-    /// [`NotTaken`]: there is no room, or nobody to take it.
-    pub fn send(&self, what: ToSocket) -> Result<(), NotTaken> {
+    /// [`NotTaken`]: there is no room.
+    pub fn send(&mut self, what: ToSocket) -> Result<(), NotTaken> {
         let bytes = what.bytes();
-        let queue = &*self.queue;
-        let mut state = queue.state();
-        if state.is_gone {
-            return Err(NotTaken::Over);
-        }
-        // One is always taken, of whatever size.
-        let is_heavy = bytes > 0
-            && state.bytes > 0
-            && (state.bytes + bytes > CONNECTION_BYTES_MAX || queue.all.bytes() + bytes > queue.all.max);
-        if is_heavy || state.waiting.len() >= queue.len_max {
+        if !self.has_room(bytes) {
             return Err(what.not_taken());
         }
-        state.bytes += bytes;
-        queue.all.bytes.fetch_add(bytes, Ordering::Relaxed);
-        state.waiting.push_back(what);
-        if !core::mem::replace(&mut state.is_noted, true) {
-            drop(state);
-            self.bell.waiting().push(Arc::clone(&self.queue));
+        self.sent = self.sent.wrapping_add(1);
+        self.room -= 1;
+        if bytes > 0 {
+            self.queue.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.exchange.hold(bytes);
         }
+        self.exchange.hand(self.connection, Handed::ToSocket(what));
         Ok(())
     }
 
-    /// The bell of its connection, and of all others.
-    pub fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.bell)
+    fn has_room(&mut self, bytes: usize) -> bool {
+        if self.room == 0 {
+            let waiting = self.sent.wrapping_sub(self.queue.taken.load(Ordering::Relaxed));
+            self.room = self.len_max.saturating_sub(waiting);
+        }
+        if bytes == 0 || self.room == 0 {
+            return self.room > 0;
+        }
+        // One is always taken, of whatever size.
+        let waiting = self.queue.bytes.load(Ordering::Relaxed);
+        waiting == 0 || (waiting.saturating_add(bytes) <= CONNECTION_BYTES_MAX && self.exchange.has_room(bytes))
+    }
+
+    /// By which it hands over, and all others.
+    pub fn exchange(&self) -> Arc<Exchange> {
+        Arc::clone(&self.exchange)
     }
 }
 
 impl Drop for ClientOutbox {
     fn drop(&mut self) {
-        self.queue.state().is_over = true;
-        self.queue.wake();
+        self.exchange.hand(self.connection, Handed::End);
+        self.exchange.ring();
     }
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wake(&self) {
-        let waker = self.state().waker.take();
+    pub(super) fn put(&self, what: Handed) {
+        let mut state = lock(&self.state);
+        match what {
+            Handed::ToSocket(what) => state.waiting.push_back(what),
+            Handed::End => state.is_over = true,
+        }
+        let waker = state.waker.take();
+        drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
-    }
-
-    fn take(&self, state: &mut State) -> Option<ToSocket> {
-        let what = state.waiting.pop_front()?;
-        let bytes = what.bytes();
-        state.bytes -= bytes;
-        self.all.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if state.waiting.is_empty() && state.waiting.capacity() > KEPT_LEN {
-            state.waiting = VecDeque::new();
-        }
-        Some(what)
     }
 }
 
@@ -222,14 +176,13 @@ impl Outgoing {
 
     /// As [`Outgoing::recv`].
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Option<ToSocket>> {
-        let mut state = self.0.state();
-        if let Some(what) = self.0.take(&mut state) {
+        let mut state = lock(&self.queue.state);
+        if let Some(what) = self.take(&mut state) {
             return Poll::Ready(Some(what));
         }
         if state.is_over {
             return Poll::Ready(None);
         }
-        state.is_noted = false;
         match &mut state.waker {
             Some(waker) => waker.clone_from(context.waker()),
             none => *none = Some(context.waker().clone()),
@@ -239,16 +192,30 @@ impl Outgoing {
 
     /// The next, when it is there.
     pub fn recv_ready(&self) -> Option<ToSocket> {
-        self.0.take(&mut self.0.state())
+        self.take(&mut lock(&self.queue.state))
+    }
+
+    fn take(&self, state: &mut State) -> Option<ToSocket> {
+        let what = state.waiting.pop_front()?;
+        if state.waiting.is_empty() && state.waiting.capacity() > KEPT_LEN {
+            state.waiting = VecDeque::new();
+        }
+        self.queue.taken.fetch_add(1, Ordering::Relaxed);
+        let bytes = what.bytes();
+        if bytes > 0 {
+            self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.exchange.release(bytes);
+        }
+        Some(what)
     }
 }
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.is_gone = true;
+        self.exchange.remove(self.connection);
         // What was never sent takes no memory any more.
-        while self.0.take(&mut state).is_some() {}
+        let mut state = lock(&self.queue.state);
+        while self.take(&mut state).is_some() {}
     }
 }
 
@@ -279,27 +246,46 @@ mod tests {
         }))
     }
 
+    fn deal(exchange: &Exchange) {
+        exchange.deal_once(&mut Vec::new());
+    }
+
     #[test]
     fn a_slow_client_loses_messages_at_qos_0_and_its_connection_at_qos_1() {
-        let all = Held::new(10 * CONNECTION_BYTES_MAX);
-        let (sender, receiver) = outbox(10, &all, &Arc::default());
+        let all = Exchange::new(10 * CONNECTION_BYTES_MAX);
+        let (mut sender, receiver) = outbox(1, 10, &all);
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 2 * CONNECTION_BYTES_MAX)), Ok(()), "one of any size");
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
         assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Err(NotTaken::Over));
         assert_eq!(sender.send(ToSocket::Ack(1)), Ok(()), "acknowledgements take no room");
+        deal(&all);
         assert!(receiver.recv_ready().is_some());
         assert_eq!(all.bytes(), 0);
         assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()));
+        deal(&all);
+        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()));
         drop(receiver);
-        assert_eq!(all.bytes(), 0, "what was not sent is gone");
-        assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
+        deal(&all);
+        assert_eq!(all.bytes(), 0, "what was not sent is gone, wherever it was");
+    }
+
+    #[test]
+    fn a_connection_ends_behind_what_it_was_handed_before() {
+        let all = Exchange::new(1_000);
+        let (mut sender, receiver) = outbox(1, 10, &all);
+        assert_eq!(sender.send(ToSocket::Ack(7)), Ok(()));
+        drop(sender);
+        deal(&all);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(receiver.poll_recv(&mut context), Poll::Ready(Some(ToSocket::Ack(7)))));
+        assert!(matches!(receiver.poll_recv(&mut context), Poll::Ready(None)));
     }
 
     #[test]
     fn many_slow_clients_share_one_bound() {
-        let all = Held::new(1_000);
-        let clients: Vec<_> = (0..3).map(|_| outbox(10, &all, &Arc::default())).collect();
-        for (sender, _) in &clients {
+        let all = Exchange::new(1_000);
+        let mut clients: Vec<_> = (0..3).map(|number| outbox(number, 10, &all)).collect();
+        for (sender, _) in &mut clients {
             assert_eq!(sender.send(delivery(Qos::AtMostOnce, 400)), Ok(()), "each has its first");
             assert_eq!(sender.send(delivery(Qos::AtMostOnce, 700)), Err(NotTaken::Dropped));
         }
@@ -307,11 +293,15 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_full_ends_the_connection_but_for_what_may_be_dropped() {
-        let all = Held::new(1_000);
-        let (sender, _receiver) = outbox(0, &all, &Arc::default());
+        let all = Exchange::new(1_000);
+        let (mut sender, receiver) = outbox(1, 0, &all);
         (0..SPARE_LEN).for_each(|_| assert_eq!(sender.send(ToSocket::Ack(1)), Ok(())));
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
         assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
         assert_eq!(all.bytes(), 0);
+        deal(&all);
+        assert!(receiver.recv_ready().is_some());
+        assert_eq!(sender.send(ToSocket::Ack(1)), Ok(()), "there is room for one again");
+        assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
     }
 }

@@ -30,10 +30,10 @@ pub struct Hello {
 /// A PUBLISH. Topic valid, aliases resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientPublish {
-    /// Topic.
-    pub topic: String,
-    /// Payload.
-    pub payload: Bytes,
+    /// The topic, and behind it the payload: one allocation, made on one thread and freed on
+    /// another.
+    bytes: Box<[u8]>,
+    topic_len: usize,
     /// What the sender promises.
     pub qos: Qos,
     /// For whoever subscribes later.
@@ -48,11 +48,38 @@ pub struct ClientPublish {
     pub properties: Option<Box<Properties>>,
 }
 
+impl ClientPublish {
+    /// At `QoS` 0, without any of the flags.
+    pub fn new(topic: &str, payload: &[u8]) -> ClientPublish {
+        ClientPublish {
+            bytes: [topic.as_bytes(), payload].concat().into(),
+            topic_len: topic.len(),
+            qos: Qos::AtMostOnce,
+            retain: false,
+            dup: false,
+            packet: None,
+            expiry_secs: None,
+            properties: None,
+        }
+    }
+
+    /// Topic.
+    pub fn topic(&self) -> &str {
+        let topic = self.bytes.get(..self.topic_len).and_then(|topic| str::from_utf8(topic).ok());
+        topic.expect("a text is in front")
+    }
+
+    /// Payload.
+    pub fn payload(&self) -> &[u8] {
+        self.bytes.get(self.topic_len..).unwrap_or_default()
+    }
+}
+
 impl FromClient {
     /// Bytes of what it holds.
     pub fn bytes(&self) -> usize {
         match self {
-            FromClient::Publish(publish) => publish.topic.len() + publish.payload.len(),
+            FromClient::Publish(publish) => publish.bytes.len(),
             FromClient::Subscribe { filters, .. } => filters.iter().map(|filter| filter.filter.len() + 64).sum(),
             FromClient::Unsubscribe { filters, .. } => filters.iter().map(|filter| filter.len() + 32).sum(),
             FromClient::PubAck { .. }
@@ -67,8 +94,8 @@ impl FromClient {
     pub fn event(&self) -> ClientEvent<'_> {
         match self {
             FromClient::Publish(publish) => ClientEvent::Publish(Publish {
-                topic: &publish.topic,
-                payload: &publish.payload,
+                topic: publish.topic(),
+                payload: publish.payload(),
                 qos: publish.qos,
                 retain: publish.retain,
                 dup: publish.dup,

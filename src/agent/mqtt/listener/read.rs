@@ -1,6 +1,5 @@
 //! Packets of a client that has been let in, in both versions.
 
-use bytes::Bytes;
 use mqtt_protocol_core::mqtt::result_code::{
     DisconnectReasonCode, PubackReasonCode, PubcompReasonCode, PubrecReasonCode, PubrelReasonCode,
 };
@@ -107,20 +106,14 @@ fn publish(flags: u8, mut body: Body<'_>, context: &mut Context<'_>) -> Result<C
     let topic = match said.as_ref().and_then(|said| said.topic_alias) {
         Some(alias) => context.aliases.resolve(alias, topic)?,
         None if topic.is_empty() => return Err(Fault::Protocol("neither a topic nor a topic alias")),
-        None => topic.to_owned(),
+        None => topic,
     };
     let expiry_secs = said.as_ref().and_then(|said| said.expiry_secs);
     let properties = said.and_then(properties::Said::boxed_message);
-    Ok(ClientPublish {
-        topic,
-        payload: Bytes::copy_from_slice(body.0),
-        qos,
-        retain,
-        dup,
-        packet,
-        expiry_secs,
-        properties,
-    })
+    let mut publish = ClientPublish::new(topic, body.0);
+    (publish.qos, publish.retain, publish.dup, publish.packet) = (qos, retain, dup, packet);
+    (publish.expiry_secs, publish.properties) = (expiry_secs, properties);
+    Ok(publish)
 }
 
 /// PUBACK, PUBREC, PUBREL and PUBCOMP: the packet id and the reason code.

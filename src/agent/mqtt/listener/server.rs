@@ -18,9 +18,12 @@ use crate::engine::broker::packet::{Connect, Farewell, ToClient};
 use crate::engine::step::DeliveryTag;
 
 use super::access::{Access, Attempt, Denied, Identity};
-use super::connection::{Connection, End, poll_read_into};
+use super::connection::Connection;
+use super::end::End;
+use super::exchange::Exchange;
 use super::facts::ListenerFacts;
-use super::outbox::{Bell, Held, Outgoing, ToSocket, outbox};
+use super::hand_over::poll_read_into;
+use super::outbox::{Outgoing, ToSocket, outbox};
 use super::packet::Hello;
 use super::proto::{Accepted, ProtoLimits, Read};
 use super::reply::{Goodbye, Refusal};
@@ -33,10 +36,8 @@ pub(super) struct Server {
     pub(super) inbox: InboxSender,
     pub(super) clock: SystemClock,
     pub(super) facts: Arc<ListenerFacts>,
-    /// Bytes of deliveries that wait for all clients.
-    pub(super) held: Arc<Held>,
-    /// Wakes connections for the engine thread.
-    pub(super) bell: Arc<Bell>,
+    /// What the engine thread says to connections.
+    pub(super) exchange: Arc<Exchange>,
     /// Bytes of packets that have not arrived whole, of all clients.
     pub(super) half_read: AtomicUsize,
     /// One password is hashed at a time: it takes a core.
@@ -138,7 +139,7 @@ impl Server {
             return End::Refused("will_not_allowed");
         }
         let windows = usize::from(self.proto_limits.in_flight) * 2;
-        let (outbox, outgoing) = outbox(windows, &self.held, &self.bell);
+        let (outbox, outgoing) = outbox(connection.number, windows, &self.exchange);
         let mqtt = if hello.is_v5 { 5 } else { 4 };
         let (connect, accepted) = self.session(*hello, &who);
         let _gone = Gone { connection: connection.number, inbox: self.inbox.clone() };
@@ -163,8 +164,9 @@ impl Server {
     ) -> Result<Box<Hello>, End> {
         let listening = async {
             loop {
-                let Connection { stream, proto, read, server, .. } = &mut *connection;
-                let fed = poll_fn(|context| poll_read_into(context, Pin::new(&mut *stream), proto, read, server)).await;
+                let Connection { stream, proto, read, .. } = &mut *connection;
+                let now = || self.clock.proc();
+                let fed = poll_fn(|context| poll_read_into(context, Pin::new(&mut *stream), proto, read, now())).await;
                 if let Some(Read::Hello(_)) = read.first()
                     && let Read::Hello(hello) = read.remove(0)
                 {
@@ -212,7 +214,9 @@ impl Server {
             self.access.authenticate(&attempt, now)
         };
         if let Some(notice) = self.access.notice() {
-            warn!(%notice, "password file");
+            if !notice.is_empty() {
+                warn!(%notice, "password file");
+            }
             self.facts.set_notice("password file", &notice);
         }
         answer

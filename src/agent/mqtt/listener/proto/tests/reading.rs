@@ -30,7 +30,7 @@ fn what_a_client_says_arrives_as_it_said_it() {
     let mut proto = opened(V5);
     let publish = b"\0\x01t\0\x09\x18\x02\0\0\0\x05\x08\0\x01r\x09\0\x01\xff\x26\0\x01k\0\x01v\x03\0\x01j\xff\0";
     let FromClient::Publish(it) = only(feed(&mut proto, &packet(0x3d, publish)).0) else { panic!() };
-    assert_eq!((it.topic.as_str(), &it.payload[..], it.packet), ("t", &b"\xff\0"[..], Some(9)));
+    assert_eq!((it.topic(), it.payload(), it.packet), ("t", &b"\xff\0"[..], Some(9)));
     assert!(it.dup && it.retain && it.qos == Qos::ExactlyOnce);
     assert_eq!(it.expiry_secs, Some(5));
     let properties = it.properties.unwrap();
@@ -67,7 +67,7 @@ fn topic_aliases_are_resolved() {
     let mut proto = opened(V5);
     for (bytes, topic) in [(&b"\x30\x07\0\x01a\x03\x23\0\x04"[..], "a"), (b"\x30\x06\0\0\x03\x23\0\x04", "a")] {
         let FromClient::Publish(it) = only(feed(&mut proto, bytes).0) else { panic!() };
-        assert_eq!(it.topic, topic);
+        assert_eq!(it.topic(), topic);
     }
     assert_eq!(proto.pending_bytes(), 1, "the topic that is kept");
 }

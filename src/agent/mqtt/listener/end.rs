@@ -1,0 +1,50 @@
+//! How a connection ends.
+
+use crate::agent::inbox::Closed;
+use crate::engine::broker::packet::Farewell;
+
+use super::fault::Fault;
+
+/// Why a connection ends, for its counter and the log.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    #[error("the client said goodbye")]
+    Goodbye,
+    #[error("the client closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Fault(#[from] Fault),
+    #[error("sent away: {0:?}")]
+    SentAway(Farewell),
+    #[error("{0}")]
+    Refused(&'static str),
+    #[error("it does not read what it is sent")]
+    Slow,
+    #[error("its half-sent packet takes memory that others need")]
+    Memory,
+    #[error("the agent stops")]
+    Stopping,
+}
+
+impl From<Closed> for End {
+    fn from(_: Closed) -> End {
+        End::Stopping
+    }
+}
+
+impl End {
+    /// The name of its counter; `None`: nothing was wrong.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        match self {
+            End::Goodbye | End::Closed | End::Stopping | End::Io(_) => None,
+            End::Fault(fault) => Some(fault.name()),
+            End::SentAway(Farewell::TakenOver) => Some("taken_over"),
+            End::SentAway(_) => Some("sent_away"),
+            End::Refused(why) => Some(why),
+            End::Slow => Some("too_slow"),
+            End::Memory => Some("memory"),
+        }
+    }
+}
