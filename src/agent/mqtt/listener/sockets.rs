@@ -1,5 +1,8 @@
 //! The sockets of the listener: bound again and again until that works, and each connection a
 //! task of its own. A task that panics ends its connection and nothing else.
+//!
+//! Whatever a client comes through, behind it is a [`Pipe`]: the program holds the code of a
+//! connection once, not once for each kind of socket, which took 0.3 MiB of a board's 6.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,13 +12,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use crate::agent::clock::sleep;
+use crate::agent::mqtt::dial::Pipe;
 use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
 
@@ -110,7 +113,7 @@ async fn accept_tcp(
             let _connected = server.facts.handle_connection();
             let within = Duration::from_millis(server.limits.connect_within.as_millis());
             match tls {
-                None => serve(&server, stream, peer, websocket, stop).await,
+                None => serve(&server, Box::new(stream), peer, websocket, stop).await,
                 // Boxed: what only some connections need takes no memory of the others.
                 Some(tls) => {
                     Box::pin(async move {
@@ -118,7 +121,8 @@ async fn accept_tcp(
                             Ok(Ok(stream)) => {
                                 let certificates = stream.get_ref().1.peer_certificates();
                                 let name = certificates.and_then(|chain| common_name(chain.first()?));
-                                serve(&server, stream, Peer { certificate_name: name, ..peer }, websocket, stop).await;
+                                let peer = Peer { certificate_name: name, ..peer };
+                                serve(&server, Box::new(stream), peer, websocket, stop).await;
                             }
                             Ok(Err(error)) => {
                                 if server.facts.handle_refused("tls") {
@@ -168,25 +172,19 @@ async fn accept_unix(
         let (server, stop, websocket) = (Arc::clone(server), stop.clone(), spec.websocket);
         connections.spawn(async move {
             let _connected = server.facts.handle_connection();
-            serve(&server, stream, peer, websocket, stop).await;
+            serve(&server, Box::new(stream), peer, websocket, stop).await;
         });
     }
 }
 
-async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    server: &Server,
-    stream: S,
-    peer: Peer,
-    websocket: bool,
-    stop: watch::Receiver<bool>,
-) {
+async fn serve(server: &Server, stream: Box<dyn Pipe>, peer: Peer, websocket: bool, stop: watch::Receiver<bool>) {
     if !websocket {
         return server.serve(stream, peer, stop).await;
     }
     let within = Duration::from_millis(server.limits.connect_within.as_millis());
     let accepting = tokio::time::timeout(within, websocket::accept(stream, server.limits.packet_bytes));
     match Box::pin(accepting).await {
-        Ok(Ok(stream)) => Box::pin(server.serve(stream, peer, stop)).await,
+        Ok(Ok(stream)) => Box::pin(server.serve(Box::new(stream) as Box<dyn Pipe>, peer, stop)).await,
         Ok(Err(_)) | Err(_) => drop(server.facts.handle_refused("websocket")),
     }
 }

@@ -1,59 +1,66 @@
 //! MQTT in WebSocket frames: a pipe to the connection on one side, frames on the other.
 
+mod handshake;
+
+use std::io;
+
 use futures_util::{SinkExt, StreamExt};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
-use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Bytes, Error};
-use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Bytes;
+use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
+
+use crate::agent::mqtt::dial::Pipe;
+
+use handshake::{HEAD_BYTES_MAX, HEAD_END, answer, head_bytes, refusal};
 
 /// Bytes of the pipe, each way.
 const PIPE_BYTES: usize = 32 * 1024;
 
-/// Shakes hands, and returns the bytes inside. The path is `/mqtt` or `/`; the subprotocol,
-/// where the client names one, is `mqtt`.
+/// Shakes hands, and returns the bytes inside.
 ///
 /// # Errors
 /// It is no WebSocket client, or not one of MQTT.
-pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    message_bytes: usize,
-) -> Result<DuplexStream, Box<Error>> {
+pub(super) async fn accept(mut stream: Box<dyn Pipe>, message_bytes: usize) -> io::Result<DuplexStream> {
+    shake_hands(&mut stream).await?;
     let mut config = WebSocketConfig::default();
     // MQTT packets may span frames, and frames may hold many packets.
     config.max_message_size = Some(message_bytes.max(64 * 1024));
     config.max_frame_size = config.max_message_size;
     config.max_write_buffer_size = 4 * PIPE_BYTES;
     config.write_buffer_size = 0;
-    let socket = accept_hdr_async_with_config(stream, greet, Some(config)).await.map_err(Box::new)?;
+    let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (here, there) = tokio::io::duplex(PIPE_BYTES);
     tokio::spawn(carry(socket, there));
     Ok(here)
 }
 
-#[expect(clippy::result_large_err, reason = "as the library calls it")]
-fn greet(request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
-    let refuse = |status| {
-        let mut refusal = ErrorResponse::new(None);
-        *refusal.status_mut() = status;
-        refusal
-    };
-    if !matches!(request.uri().path(), "/mqtt" | "/") {
-        return Err(refuse(StatusCode::NOT_FOUND));
-    }
-    if let Some(asked) = request.headers().get("Sec-WebSocket-Protocol") {
-        let asked = asked.to_str().unwrap_or_default();
-        if !asked.split(',').any(|one| one.trim() == "mqtt") {
-            return Err(refuse(StatusCode::BAD_REQUEST));
+/// How long that may take is the caller's matter.
+async fn shake_hands(stream: &mut Box<dyn Pipe>) -> io::Result<()> {
+    let mut arrived = Vec::new();
+    loop {
+        let seen = arrived.len().saturating_sub(HEAD_END.len());
+        if stream.read_buf(&mut arrived).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        response.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static("mqtt"));
+        let answer = match head_bytes(&arrived, seen) {
+            // A client waits for the answer before it says more.
+            Some(bytes) if bytes == arrived.len() => answer(&arrived),
+            None if arrived.len() < HEAD_BYTES_MAX => continue,
+            Some(_) | None => Err("400 Bad Request"),
+        };
+        let (text, result) = match answer {
+            Ok(text) => (text, Ok(())),
+            Err(status) => (refusal(status), Err(io::Error::new(io::ErrorKind::InvalidData, status))),
+        };
+        stream.write_all(text.as_bytes()).await?;
+        stream.flush().await?;
+        return result;
     }
-    Ok(response)
 }
 
 /// Until either side ends. What is on its way to the client then is sent before the close.
-async fn carry<S: AsyncRead + AsyncWrite + Unpin>(mut socket: WebSocketStream<S>, pipe: DuplexStream) {
+async fn carry(mut socket: WebSocketStream<Box<dyn Pipe>>, pipe: DuplexStream) {
     let (mut from_agent, mut to_agent) = tokio::io::split(pipe);
     let mut bytes = vec![0; PIPE_BYTES];
     loop {
