@@ -16,14 +16,21 @@
 //!
 //! ```text
 //!         tokio thread                         engine thread (synchronous)
-//!  mqtt ingest ──┐                     wait(inbox, next deadline); read the clock once
+//!  listener ─────┐
+//!  mqtt ingest ──┤                     wait(inbox, next deadline); read the clock once
 //!  uplink acks ──┼─▶ inbox ══bounded══▶ take ≤ BATCH_MAX events
 //!  queries,stop ─┘                     engine: decode → time → window → watermark → outbox
+//!                                              └ broker: sessions, queues, retained messages
 //!                                              │ Step { writes, effects }
 //!                                      1 store.commit(writes)   one atomic durable page
 //!  uplink ◀── publish ◀════════════════2 perform(effects)       only after 1
 //!  mqtt   ◀── ack inbound ◀════════════
+//!  clients ◀─ PUBACK, deliveries ◀═════
 //! ```
+//!
+//! Devices come in by two ways: the agent is a client of their broker (`agent/mqtt/ingest.rs`), or
+//! they are clients of the agent. Then bytes, sockets and logins are `agent/mqtt/listener`, and what
+//! clients are promised is state of the engine: `engine/broker`.
 //!
 //! # Invariants
 //!
@@ -34,7 +41,8 @@
 //!    bytes on three architectures)*
 //! 2. No effect before its commit: an inbound message is acknowledged only after
 //!    its consequences are durable; an outbox row goes only after its PUBACK.
-//!    *(`tests/simulation`, with the canary `AckBeforeCommit`; `tests/torture`: kills and power cuts)*
+//!    *(`tests/simulation`, with the canary `AckBeforeCommit`; `tests/torture`: kills and power cuts;
+//!    `tests/listener`: each PUBACK that a client saw)*
 //! 3. Everything in memory is bounded by [`model::limits`]; full is a value with a
 //!    stated behaviour. *(`tests/simulation`: small outboxes; `tests/engine`: devices,
 //!    windows; `tests/store`: everything at its bound has room in a snapshot; `agent::engine_thread`: a store that takes nothing)*
@@ -47,7 +55,7 @@
 //!    *(`tests/decode`; `tests/end_to_end`: garbage)*
 //! 7. The books balance at all times. *(`tests/simulation` and `tests/laws` after every step)*
 //! 8. Only `agent/store/sled.rs` names sled; only `agent/mqtt` names the MQTT
-//!    library; only the engine lays out the bytes of its state, from `engine/snapshot/` on; clocks are read in `agent/clock.rs`
+//!    libraries; only the engine lays out the bytes of its state, from `engine/snapshot/` on; clocks are read in `agent/clock.rs`
 //!    alone. *(`tests/architecture`)*
 //!
 //! What is deliberately absent: an async engine, a lock around engine state, an

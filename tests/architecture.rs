@@ -57,7 +57,10 @@ const WALLS: &[(&str, &[&str], &str)] = &[
 const MONOPOLIES: &[(&str, &[&str], &str)] = &[
     // `agent/store/mod.rs` names its own module of that name.
     ("sled::", &["agent/store/sled.rs", "agent/store/mod.rs"], "one file knows the store"),
-    ("rumqttc", &["agent/mqtt/"], "one folder knows the MQTT library"),
+    ("rumqttc", &["agent/mqtt/"], "one folder knows the MQTT libraries"),
+    ("mqtt_protocol_core", &["agent/mqtt/listener/"], "one folder knows the listener's codec"),
+    ("tokio_tungstenite", &["agent/mqtt/listener/websocket.rs"], "one file knows WebSocket"),
+    ("argon2", &["agent/mqtt/listener/access/"], "one folder hashes passwords"),
     ("Instant::now", &["agent/clock.rs"], "one file reads clocks"),
     ("SystemTime::now", &["agent/clock.rs"], "one file reads clocks"),
     ("unbounded", &[], "every queue has a bound"),

@@ -1,7 +1,7 @@
 //! The shell: everything that touches the outside world, and the composition
 //! root that connects it to the engine.
 //!
-//! One runtime thread serves the network (device broker, uplink, control
+//! One runtime thread serves the network (listener, device broker, uplink, control
 //! socket, signals); the engine has a thread of its own. Between them lie the
 //! inbox and, per connection, one queue back; all bounded, and the engine
 //! thread waits for none. Trouble with the network never ends the agent.

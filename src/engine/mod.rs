@@ -14,7 +14,8 @@
 //! | how far time has come | `watermark` · `advance` · `scope` · `timers` `deadlines` |
 //! | windows | `window` · `aggregate` · `add` · `fire` · `shows` · `backfill` · `emit` · `fence` |
 //! | single readings | `dedup` · `records` `ordered` · `redelivery` |
-//! | across streams | `join` |
+//! | across streams | `stream` is one of them · `join` |
+//! | clients of the listener | `broker` (sessions, subscriptions, queues, retained messages) · `clients` |
 //! | the books | `ledger` · `status` · `samples` of what is rejected |
 //! | durability | `driver` `commit_policy` `wear` · `checkpoint` `additions` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |

@@ -1,6 +1,14 @@
-//! MQTT: connections, and the device side. The only folder that knows the MQTT library.
+//! MQTT: connections, and the device side. The only folder that knows the MQTT libraries.
+//!
+//! | subject | modules |
+//! |---|---|
+//! | the agent as a client of a broker | `dial` `proxy` `tls` `credentials` · `connection` `codec` `packet` `reason` `keep_alive` `in_flight` · `retry` `backoff` |
+//! | what such a connection is for | `ingest`: messages of devices · `local`: results for them · (the uplink is [`crate::agent::uplink`]) |
+//! | the agent as a server | `listener` |
+//! | the other ends, in `demo`, `receive`, `fleet` and the tests | `client` `pipeline` |
 
 pub mod backoff;
+mod base64;
 pub mod client;
 pub mod codec;
 pub mod connection;

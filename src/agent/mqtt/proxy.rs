@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::config::boot::ProxySpec;
 
+use super::base64::push_base64;
 use super::connection::LinkError;
 use super::credentials;
 use super::dial::authority;
@@ -67,39 +68,9 @@ fn status(head: &[u8]) -> Option<u16> {
     code.parse().ok().filter(|_| code.len() == 3)
 }
 
-/// RFC 4648, with padding.
-fn push_base64(out: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for three in bytes.chunks(3) {
-        let bits = (0..3).fold(0_usize, |bits, index| bits << 8 | usize::from(three.get(index).copied().unwrap_or(0)));
-        for digit in 0..4 {
-            let symbol = if digit <= three.len() { DIGITS[bits >> (18 - 6 * digit) & 63] } else { b'=' };
-            out.push(char::from(symbol));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        for (text, expected) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-            ("\u{ff}?", "w78/"),
-        ] {
-            let mut out = String::new();
-            push_base64(&mut out, text.as_bytes());
-            assert_eq!(out, expected, "{text}");
-        }
-    }
 
     #[test]
     fn a_status_line_has_a_version_and_three_digits() {

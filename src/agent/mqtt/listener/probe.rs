@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 use tracing::debug;
@@ -38,6 +38,17 @@ impl Probe for TcpStream {
 impl Probe for TlsStream<TcpStream> {
     fn probe(&self) {
         self.get_ref().0.probe();
+    }
+}
+
+/// Whatever a client comes through.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Probe + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Probe + Send + Unpin> Socket for T {}
+
+impl Probe for Box<dyn Socket> {
+    fn probe(&self) {
+        (**self).probe();
     }
 }
 

@@ -25,7 +25,7 @@ use super::facts::ListenerFacts;
 use super::hand_over::poll_read_into;
 use super::outbox::{Outgoing, ToSocket, outbox};
 use super::packet::Hello;
-use super::probe::Probe;
+use super::probe::Socket;
 use super::proto::{Accepted, ProtoLimits, Read};
 use super::reply::{Goodbye, Refusal};
 
@@ -98,7 +98,7 @@ impl Server {
     }
 
     /// Serves a socket until its end.
-    pub(super) async fn serve<S: AsyncRead + AsyncWrite + Probe + Unpin>(
+    pub(super) async fn serve<S: Socket>(
         &self,
         stream: S,
         peer: Peer,
@@ -114,7 +114,7 @@ impl Server {
         Box::pin(connection.close()).await;
     }
 
-    async fn admit_and_serve<S: AsyncRead + AsyncWrite + Probe + Unpin>(
+    async fn admit_and_serve<S: Socket>(
         &self,
         connection: &mut Connection<'_, S>,
         stop: &mut watch::Receiver<bool>,
@@ -163,7 +163,7 @@ impl Server {
     }
 
     /// Until the CONNECT has arrived.
-    async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn hear<S: Socket>(
         &self,
         connection: &mut Connection<'_, S>,
         stop: &mut watch::Receiver<bool>,
@@ -245,7 +245,7 @@ impl Server {
     }
 
     /// Until the broker has the session, and where that is durable, until it is.
-    async fn await_session<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn await_session<S: Socket>(
         &self,
         connection: &mut Connection<'_, S>,
         outgoing: &Outgoing,

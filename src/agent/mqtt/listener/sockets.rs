@@ -1,5 +1,8 @@
 //! The sockets of the listener: bound again and again until that works, and each connection a
 //! task of its own. A task that panics ends its connection and nothing else.
+//!
+//! Whatever a client comes through, behind it is a [`Socket`]: the program holds the code of a
+//! connection once, not once for each kind of socket, which took 0.3 MiB of a board's 6.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +12,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,7 +22,7 @@ use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
 
 use super::certificate::common_name;
-use super::probe::Probe;
+use super::probe::Socket;
 use super::server::{Peer, Server};
 use super::server_tls::ServerTls;
 use super::websocket;
@@ -111,7 +113,7 @@ async fn accept_tcp(
             let _connected = server.facts.handle_connection();
             let within = Duration::from_millis(server.limits.connect_within.as_millis());
             match tls {
-                None => serve(&server, stream, peer, websocket, stop).await,
+                None => serve(&server, Box::new(stream), peer, websocket, stop).await,
                 // Boxed: what only some connections need takes no memory of the others.
                 Some(tls) => {
                     Box::pin(async move {
@@ -119,7 +121,8 @@ async fn accept_tcp(
                             Ok(Ok(stream)) => {
                                 let certificates = stream.get_ref().1.peer_certificates();
                                 let name = certificates.and_then(|chain| common_name(chain.first()?));
-                                serve(&server, stream, Peer { certificate_name: name, ..peer }, websocket, stop).await;
+                                let peer = Peer { certificate_name: name, ..peer };
+                                serve(&server, Box::new(stream), peer, websocket, stop).await;
                             }
                             Ok(Err(error)) => {
                                 if server.facts.handle_refused("tls") {
@@ -169,14 +172,14 @@ async fn accept_unix(
         let (server, stop, websocket) = (Arc::clone(server), stop.clone(), spec.websocket);
         connections.spawn(async move {
             let _connected = server.facts.handle_connection();
-            serve(&server, stream, peer, websocket, stop).await;
+            serve(&server, Box::new(stream), peer, websocket, stop).await;
         });
     }
 }
 
-async fn serve<S: AsyncRead + AsyncWrite + Probe + Unpin + Send + 'static>(
+async fn serve(
     server: &Arc<Server>,
-    stream: S,
+    stream: Box<dyn Socket>,
     peer: Peer,
     websocket: bool,
     stop: watch::Receiver<bool>,
@@ -190,7 +193,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Probe + Unpin + Send + 'static>(
     let within = Duration::from_millis(server.limits.connect_within.as_millis());
     let accepting = tokio::time::timeout(within, websocket::accept(stream, server));
     match Box::pin(accepting).await {
-        Ok(Ok(stream)) => Box::pin(server.serve(stream, peer, stop)).await,
+        Ok(Ok(stream)) => Box::pin(server.serve(Box::new(stream) as Box<dyn Socket>, peer, stop)).await,
         Ok(Err(_)) | Err(_) => drop(server.facts.handle_refused("websocket")),
     }
 }

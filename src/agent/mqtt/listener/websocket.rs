@@ -3,6 +3,8 @@
 //! A message is kept until it has come whole, so what has come of it counts as a half-received
 //! packet does.
 
+mod handshake;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,14 +13,15 @@ use std::task::{Context, Poll};
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
-use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Bytes, Error};
-use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Bytes;
+use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
 use super::connection::SMALL_BYTES;
+use super::probe::Socket;
 use super::server::Server;
+
+use handshake::{HEAD_BYTES_MAX, HEAD_END, answer, head_bytes, refusal};
 
 /// Bytes of the pipe, each way.
 const PIPE_BYTES: usize = 16 * 1024;
@@ -29,21 +32,18 @@ const READ_BYTES: usize = 4 * 1024;
 const CONTROL_BYTES: usize = 6;
 
 /// A socket, and how much it has given of a message that is not whole.
-struct Counted<S> {
-    stream: S,
+struct Counted {
+    stream: Box<dyn Socket>,
     half_read: usize,
     server: Arc<Server>,
 }
 
-/// Shakes hands, and returns the bytes inside. The path is `/mqtt` or `/`; the subprotocol,
-/// where the client names one, is `mqtt`.
+/// Shakes hands, and returns the bytes inside.
 ///
 /// # Errors
 /// It is no WebSocket client, or not one of MQTT.
-pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    server: &Arc<Server>,
-) -> Result<DuplexStream, Box<Error>> {
+pub(super) async fn accept(mut stream: Box<dyn Socket>, server: &Arc<Server>) -> io::Result<DuplexStream> {
+    shake_hands(&mut stream).await?;
     let mut config = WebSocketConfig::default();
     // MQTT packets may span frames, and frames may hold many packets.
     config.max_message_size = Some(server.limits.packet_bytes.max(64 * 1024));
@@ -52,35 +52,38 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     config.max_write_buffer_size = 4 * PIPE_BYTES;
     config.write_buffer_size = 0;
     let stream = Counted { stream, half_read: 0, server: Arc::clone(server) };
-    let mut socket = accept_hdr_async_with_config(stream, greet, Some(config)).await.map_err(Box::new)?;
-    socket.get_mut().note_whole();
+    let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (here, there) = tokio::io::duplex(PIPE_BYTES);
     tokio::spawn(carry(socket, there));
     Ok(here)
 }
 
-#[expect(clippy::result_large_err, reason = "as the library calls it")]
-fn greet(request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
-    let refuse = |status| {
-        let mut refusal = ErrorResponse::new(None);
-        *refusal.status_mut() = status;
-        refusal
-    };
-    if !matches!(request.uri().path(), "/mqtt" | "/") {
-        return Err(refuse(StatusCode::NOT_FOUND));
-    }
-    if let Some(asked) = request.headers().get("Sec-WebSocket-Protocol") {
-        let asked = asked.to_str().unwrap_or_default();
-        if !asked.split(',').any(|one| one.trim() == "mqtt") {
-            return Err(refuse(StatusCode::BAD_REQUEST));
+/// How long that may take is the caller's matter.
+async fn shake_hands(stream: &mut Box<dyn Socket>) -> io::Result<()> {
+    let mut arrived = Vec::new();
+    loop {
+        let seen = arrived.len().saturating_sub(HEAD_END.len());
+        if stream.read_buf(&mut arrived).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        response.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static("mqtt"));
+        let answer = match head_bytes(&arrived, seen) {
+            // A client waits for the answer before it says more.
+            Some(bytes) if bytes == arrived.len() => answer(&arrived),
+            None if arrived.len() < HEAD_BYTES_MAX => continue,
+            Some(_) | None => Err("400 Bad Request"),
+        };
+        let (text, result) = match answer {
+            Ok(text) => (text, Ok(())),
+            Err(status) => (refusal(status), Err(io::Error::new(io::ErrorKind::InvalidData, status))),
+        };
+        stream.write_all(text.as_bytes()).await?;
+        stream.flush().await?;
+        return result;
     }
-    Ok(response)
 }
 
 /// Until either side ends. What is on its way to the client then is sent before the close.
-async fn carry<S: AsyncRead + AsyncWrite + Unpin>(mut socket: WebSocketStream<Counted<S>>, pipe: DuplexStream) {
+async fn carry(mut socket: WebSocketStream<Counted>, pipe: DuplexStream) {
     let (mut from_agent, mut to_agent) = tokio::io::split(pipe);
     let mut bytes = vec![0; READ_BYTES];
     loop {
@@ -114,7 +117,7 @@ async fn carry<S: AsyncRead + AsyncWrite + Unpin>(mut socket: WebSocketStream<Co
     let _ = socket.close(None).await;
 }
 
-impl<S> Counted<S> {
+impl Counted {
     /// A message has come whole.
     fn note_whole(&mut self) {
         self.note_done(self.half_read);
@@ -138,13 +141,13 @@ impl<S> Counted<S> {
     }
 }
 
-impl<S> Drop for Counted<S> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.note_whole();
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl AsyncRead for Counted {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -159,7 +162,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl AsyncWrite for Counted {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
