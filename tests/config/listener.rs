@@ -139,8 +139,13 @@ fn a_full_listener_says_what_it_says() {
             ],
         }
     );
+}
+
+#[test]
+fn a_full_listener_limits_what_it_says() {
+    let Checked { config, .. } = accepted(&with(LISTENER));
     assert_eq!(
-        listener.limits,
+        config.listener.unwrap().limits,
         ConnectionLimits {
             connections: 100,
             connections_per_address: 10,

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tracing::{debug, info, warn};
@@ -98,12 +97,7 @@ impl Server {
     }
 
     /// Serves a socket until its end.
-    pub(super) async fn serve<S: Socket>(
-        &self,
-        stream: S,
-        peer: Peer,
-        mut stop: watch::Receiver<bool>,
-    ) {
+    pub(super) async fn serve<S: Socket>(&self, stream: S, peer: Peer, mut stop: watch::Receiver<bool>) {
         let mut connection = Connection::new(self.number(), self, peer, stream);
         let end = self.admit_and_serve(&mut connection, &mut stop).await;
         if let Some(reason) = end.name()
