@@ -19,7 +19,7 @@ use tidegate::model::time::{ProcTime, Span};
 #[path = "world/streams.rs"]
 mod streams;
 
-use streams::{Dice, SEED, stream};
+use streams::{Dice, stream};
 
 const STREAMS: u64 = 60_000;
 const LIMITS: ProtoLimits = ProtoLimits {
@@ -124,7 +124,7 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
                     counts.hellos += 1;
                     assert!(hello.connect.client_id.len() <= 128 && hello.connect.receive_max > 0);
                     assert!(hello.connect.session_expiry_secs <= LIMITS.session_expiry_max_secs);
-                    assert_eq!(proto.tell(&to_client(&mut Dice(SEED)), now), Told::Closed);
+                    assert_eq!(proto.tell(&to_client(&mut Dice::numbered(0)), now), Told::Closed);
                     if dice.one_in(20) {
                         proto.refuse(*dice.pick(&[&Refusal::BadCredentials, &Refusal::ServerBusy]));
                     } else {
@@ -178,7 +178,7 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
 fn no_stream_of_bytes_brings_the_listener_down() {
     let full = std::env::var("TIDEGATE_FUZZ").is_ok_and(|value| value == "full");
     let streams = STREAMS * if full { 1_000 } else { 1 };
-    let mut dice = Dice(SEED);
+    let mut dice = Dice::numbered(0);
     let mut counts = Counts::default();
     for _ in 0..streams {
         let stream = stream(&mut dice);

@@ -1,10 +1,10 @@
 //! Streams of packets that no client should send: of both versions, mutated and cut at random.
 //! The seed is fixed: a failure repeats.
 
-pub(crate) const SEED: u64 = 0x7469_6465_6761_7465;
+const SEED: u64 = 0x7469_6465_6761_7465;
 
 /// xorshift64*: it has to be the same for ever, not good.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     /// One of several that roll differently.
