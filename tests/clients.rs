@@ -82,7 +82,11 @@ impl Gateway {
     }
 
     fn on(slots: MemorySlots, at: u64) -> Gateway {
-        let driver = Driver::start(pipeline(), Ring::new(slots, Packing::NONE), now(at)).unwrap();
+        Gateway::with(pipeline(), slots, at)
+    }
+
+    fn with(pipeline: PipelineSpec, slots: MemorySlots, at: u64) -> Gateway {
+        let driver = Driver::start(pipeline, Ring::new(slots, Packing::NONE), now(at)).unwrap();
         let mut gateway = Gateway { driver, at, effects: Vec::new() };
         gateway.event(Event::InputLive(true));
         gateway
@@ -428,4 +432,25 @@ fn a_retained_message_reaches_whoever_comes_later_and_survives() {
     gateway.commit();
     assert_eq!(gateway.got(3), [format!("{last} retain")]);
     assert_eq!(gateway.ledger(), counted(2, 0), "to the windows it is an event");
+}
+
+#[test]
+fn without_a_listener_its_clients_are_forgotten_for_good() {
+    let mut gateway = Gateway::new();
+    gateway.client(1, "display");
+    gateway.subscribe(1, "d/+");
+    let (first, last) = (payload(1), payload(2));
+    gateway.publish(1, Publish { retain: true, ..publish(&first, Qos::AtLeastOnce, 1) });
+    gateway.commit();
+    let at = gateway.at;
+    let without = PipelineSpec { broker: None, ..pipeline() };
+    let gateway = Gateway::with(without, gateway.slots().reopen(), at);
+    assert_eq!(gateway.ledger(), counted(1, 0), "the windows stay");
+    let mut gateway = gateway.restarted();
+    gateway.client(2, "display");
+    gateway.commit();
+    gateway.publish(2, publish(&last, Qos::AtLeastOnce, 1));
+    gateway.commit();
+    assert_eq!(gateway.got(2), [""; 0], "neither what was kept for it nor its subscription");
+    assert_eq!(gateway.ledger(), counted(2, 0));
 }

@@ -16,7 +16,11 @@ use tidegate::agent::mqtt::listener::reply::{AckReason, Goodbye, Refusal, Told};
 use tidegate::engine::broker::packet::{Delivery, Farewell, Message, Properties, Qos, ToClient};
 use tidegate::model::time::{ProcTime, Span};
 
-const SEED: u64 = 0x7469_6465_6761_7465;
+#[path = "world/streams.rs"]
+mod streams;
+
+use streams::{Dice, stream};
+
 const STREAMS: u64 = 60_000;
 const LIMITS: ProtoLimits = ProtoLimits {
     packet_bytes: 2_048,
@@ -29,180 +33,6 @@ const LIMITS: ProtoLimits = ProtoLimits {
 };
 /// Bytes of one read.
 const READ_MAX: usize = 700;
-
-/// xorshift64*: it has to be the same for ever, not good.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.roll() >> 33).unwrap() % bound
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.roll().to_be_bytes()[0]
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> &'a T {
-        of[self.below(of.len())]
-    }
-
-    fn id(&mut self) -> u16 {
-        u16::try_from(self.below(7)).unwrap()
-    }
-}
-
-fn text(out: &mut Vec<u8>, text: &[u8]) {
-    out.extend(u16::try_from(text.len()).unwrap().to_be_bytes());
-    out.extend(text);
-}
-
-fn length(out: &mut Vec<u8>, len: usize) {
-    let mut left = len;
-    while left > 0x7f {
-        out.push(0x80 | left.to_le_bytes()[0]);
-        left >>= 7;
-    }
-    out.push(left.to_le_bytes()[0]);
-}
-
-/// Properties, mostly ones that the packet may have.
-fn properties(dice: &mut Dice, out: &mut Vec<u8>, is_v5: bool, of: &[&[u8]]) {
-    if !is_v5 {
-        return;
-    }
-    let mut section: Vec<u8> = Vec::new();
-    while dice.one_in(2) {
-        section.extend(dice.pick(of));
-    }
-    length(out, section.len());
-    out.extend(section);
-}
-
-const MESSAGE: &[&[u8]] = &[
-    b"\x01\x01",
-    b"\x02\0\0\0\x05",
-    b"\x03\0\x01c",
-    b"\x08\0\x01r",
-    b"\x09\0\x02\0\xff",
-    b"\x26\0\x01k\0\x01v",
-    b"\x23\0\x01",
-    b"\x23\0\x03",
-    b"\x0b\x01",
-];
-const HELLO: &[&[u8]] = &[
-    b"\x11\0\0\0\x05",
-    b"\x21\0\x02",
-    b"\x22\0\x00",
-    b"\x22\0\x02",
-    b"\x27\0\0\0\x40",
-    b"\x19\x01",
-    b"\x17\x00",
-    b"\x26\0\x01k\0\x01v",
-    b"\x15\0\x01m",
-];
-const WILL: &[&[u8]] = &[b"\x18\0\0\0\x05", b"\x01\0", b"\x02\0\0\0\x09", b"\x26\0\0\0\0"];
-const TOPICS: &[&[u8]] = &[b"a", b"a/b", b"", b"+", b"#", b"a/#", b"$share/g/a", b"a\0", b"\xff", b"a/b/c/d/e/f/g"];
-
-fn connect(dice: &mut Dice, is_v5: bool) -> Vec<u8> {
-    let flags = dice.pick(&[&0x02_u8, &0x00, &0x06, &0x2e, &0xc2, &0xce, &0x82, &0x42]);
-    let flags = if dice.one_in(9) { dice.byte() } else { *flags };
-    let mut body = b"\0\x04MQTT".to_vec();
-    body.extend([4 + u8::from(is_v5), flags, 0, dice.byte()]);
-    properties(dice, &mut body, is_v5, HELLO);
-    text(&mut body, dice.pick::<[u8]>(&[b"client", b"", b"x\x07", b"ab"]));
-    if flags & 0x04 != 0 {
-        properties(dice, &mut body, is_v5, WILL);
-        text(&mut body, b"w");
-        text(&mut body, b"gone");
-    }
-    for flag in [0x80, 0x40] {
-        if flags & flag != 0 {
-            text(&mut body, b"secret");
-        }
-    }
-    whole(0x10, &body)
-}
-
-fn packet(dice: &mut Dice, is_v5: bool) -> Vec<u8> {
-    let mut body = Vec::new();
-    let first = match dice.below(12) {
-        0..=3 => {
-            let first = 0x30 | *dice.pick(&[&0_u8, &1, &2, &4, &0x0a, &0x0c, &6, &8]);
-            let topic = if dice.one_in(3) { dice.pick(TOPICS) } else { b"t/1" };
-            text(&mut body, topic);
-            if first & 0x06 != 0 {
-                body.extend(dice.id().to_be_bytes());
-            }
-            properties(dice, &mut body, is_v5, MESSAGE);
-            let bound = if dice.one_in(20) { 3_000 } else { 40 };
-            let len = dice.below(bound);
-            body.extend((0..len).map(|_| dice.byte()));
-            first
-        }
-        4 | 5 => {
-            body.extend(dice.id().to_be_bytes());
-            if is_v5 && dice.one_in(3) {
-                body.push(*dice.pick(&[&0_u8, &0x10, &0x92, &0x97]));
-            }
-            *dice.pick(&[&0x40_u8, &0x50, &0x62, &0x70])
-        }
-        kind @ (6 | 7) => {
-            body.extend(dice.id().to_be_bytes());
-            properties(dice, &mut body, is_v5, &[b"\x0b\x07", b"\x26\0\0\0\0"]);
-            for _ in 0..dice.below(4) {
-                text(&mut body, dice.pick(TOPICS));
-                if kind == 6 {
-                    body.push(dice.byte() & 0x07);
-                }
-            }
-            if kind == 6 { 0x82 } else { 0xa2 }
-        }
-        8 | 9 => 0xc0,
-        10 if dice.one_in(4) => 0xe0,
-        10 => dice.byte(),
-        _ => {
-            body.extend((0..dice.below(20)).map(|_| dice.byte()));
-            dice.byte()
-        }
-    };
-    whole(first, &body)
-}
-
-fn whole(first: u8, body: &[u8]) -> Vec<u8> {
-    let mut out = vec![first];
-    length(&mut out, body.len());
-    out.extend(body);
-    out
-}
-
-fn stream(dice: &mut Dice) -> Vec<u8> {
-    let is_v5 = dice.one_in(2);
-    let mut out = if dice.one_in(30) { Vec::new() } else { connect(dice, is_v5) };
-    for _ in 0..dice.below(24) {
-        out.extend(packet(dice, is_v5));
-    }
-    while !out.is_empty() && dice.one_in(3) {
-        let at = dice.below(out.len());
-        match dice.below(4) {
-            0 => out[at] = dice.byte(),
-            1 => out[at] ^= 1 << dice.below(8),
-            2 => drop(out.remove(at)),
-            _ => out.insert(at, dice.byte()),
-        }
-    }
-    out
-}
 
 fn delivery(dice: &mut Dice) -> Delivery {
     let qos = *dice.pick(&[&Qos::AtMostOnce, &Qos::AtLeastOnce, &Qos::ExactlyOnce]);
@@ -274,7 +104,7 @@ struct Counts {
 fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
     let mut now = ProcTime::from_millis(1);
     let mut proto = Proto::new(LIMITS, now);
-    let (mut read, mut unanswered) = (Vec::new(), Vec::new());
+    let (mut read, mut unanswered, mut requests) = (Vec::new(), Vec::new(), Vec::new());
     let mut left = stream;
     // Each turn reads, or answers what lets the reading go on.
     while !proto.is_closed() && (!left.is_empty() || proto.has_held_back() || !proto.wants_read()) {
@@ -294,7 +124,7 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
                     counts.hellos += 1;
                     assert!(hello.connect.client_id.len() <= 128 && hello.connect.receive_max > 0);
                     assert!(hello.connect.session_expiry_secs <= LIMITS.session_expiry_max_secs);
-                    assert_eq!(proto.tell(&to_client(&mut Dice(SEED)), now), Told::Closed);
+                    assert_eq!(proto.tell(&to_client(&mut Dice::numbered(0)), now), Told::Closed);
                     if dice.one_in(20) {
                         proto.refuse(*dice.pick(&[&Refusal::BadCredentials, &Refusal::ServerBusy]));
                     } else {
@@ -303,7 +133,11 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
                 }
                 Read::Packet(packet) => {
                     counts.packets += 1;
-                    if let FromClient::Publish(publish) = packet {
+                    if let FromClient::Subscribe { packet, .. } = &packet {
+                        requests.push(ToClient::SubAck { packet: *packet, codes: vec![0] });
+                    } else if let FromClient::Unsubscribe { packet, .. } = &packet {
+                        requests.push(ToClient::UnsubAck { packet: *packet, codes: vec![0] });
+                    } else if let FromClient::Publish(publish) = packet {
                         assert!(!publish.topic().is_empty() && !publish.topic().contains(['+', '#', '\0']));
                         assert_eq!(publish.packet.is_some(), publish.qos != Qos::AtMostOnce);
                         unanswered.extend(publish.packet);
@@ -314,6 +148,10 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
         while !unanswered.is_empty() && (dice.one_in(2) || !proto.wants_read()) {
             let packet = unanswered.swap_remove(dice.below(unanswered.len()));
             proto.ack(packet, *dice.pick(&[&AckReason::Success, &AckReason::QuotaExceeded]));
+        }
+        while !requests.is_empty() && (dice.one_in(2) || !proto.wants_read()) {
+            let answer = requests.swap_remove(dice.below(requests.len()));
+            proto.tell(&answer, now);
         }
         while dice.one_in(2) {
             counts.told += u64::from(proto.tell(&to_client(dice), now) == Told::Written);
@@ -340,7 +178,7 @@ fn converse(dice: &mut Dice, stream: &[u8], counts: &mut Counts) {
 fn no_stream_of_bytes_brings_the_listener_down() {
     let full = std::env::var("TIDEGATE_FUZZ").is_ok_and(|value| value == "full");
     let streams = STREAMS * if full { 1_000 } else { 1 };
-    let mut dice = Dice(SEED);
+    let mut dice = Dice::numbered(0);
     let mut counts = Counts::default();
     for _ in 0..streams {
         let stream = stream(&mut dice);

@@ -31,6 +31,10 @@ impl<S: Store + Chain> Engine for Driver<S> {
         Driver::advance(self, now, perform);
     }
 
+    fn tell_early(&mut self, perform: &mut dyn FnMut(Effect)) -> bool {
+        Driver::tell_early(self, perform)
+    }
+
     fn next_deadline(&self, _now: Now) -> Option<ProcTime> {
         Driver::next_deadline(self)
     }

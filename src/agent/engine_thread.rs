@@ -55,6 +55,11 @@ pub trait Engine {
     fn handle(&mut self, now: Now, event: Event<'_>);
     /// Commits when that is due, then allows effects.
     fn advance(&mut self, now: Now, perform: &mut dyn FnMut(Effect));
+    /// Allows effects that need no commit, where there are so many that they take room; true
+    /// then. Asked for each packet of a client, so it is cheap.
+    fn tell_early(&mut self, _perform: &mut dyn FnMut(Effect)) -> bool {
+        false
+    }
     /// When [`Engine::advance`] next has something to do.
     fn next_deadline(&self, now: Now) -> Option<ProcTime>;
     /// Final commit and snapshot; effects allowed.

@@ -227,8 +227,8 @@ pub struct ConnectionLimits {
     pub messages_per_second: u32,
     /// From the first byte to the CONNECT.
     pub connect_within: Span,
-    /// Longest keep-alive; MQTT 5 clients are told, 3.1.1 clients that ask for more, or for
-    /// none, are held to it only where `Span::ZERO` is not its value. `Span::ZERO`: no bound.
+    /// Longest keep-alive of MQTT 5 clients, which are told; 3.1.1 has no word for it, and there
+    /// what the client asks for holds. `Span::ZERO`: no bound.
     pub keep_alive_max: Span,
 }
 

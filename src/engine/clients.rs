@@ -87,6 +87,12 @@ impl Engine {
         }
     }
 
+    /// There is so much of it that it should be told before more comes in: a message may be for
+    /// a thousand clients, and a thousand messages may come at once.
+    pub fn has_much_to_tell(&self) -> bool {
+        self.broker.as_ref().is_some_and(Broker::has_much_ready)
+    }
+
     /// Clients wait for the next commit; at most so long.
     pub fn clients_wait(&self) -> bool {
         self.broker.as_ref().is_some_and(Broker::waits_for_commit)

@@ -188,6 +188,15 @@ impl<S: Store + Chain> Driver<S> {
         self.engine.tell_clients(&mut |connection, what| perform(Effect::Tell { connection, what }));
     }
 
+    /// Between two inputs: what needs no commit, where it has become much. False: it has not.
+    pub fn tell_early(&mut self, perform: &mut dyn FnMut(Effect)) -> bool {
+        let is_much = self.engine.has_much_to_tell();
+        if is_much {
+            self.engine.tell_clients(&mut |connection, what| perform(Effect::Tell { connection, what }));
+        }
+        is_much
+    }
+
     /// When [`Driver::advance`] next has something to do without a new input.
     pub fn next_deadline(&self) -> Option<ProcTime> {
         // While changes wait, their commit comes first.

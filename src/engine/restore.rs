@@ -37,7 +37,8 @@ impl Engine {
     /// [`Damaged`] when the bytes are not a snapshot of a known version.
     pub(super) fn read_snapshot(spec: &PipelineSpec, bytes: &[u8]) -> Result<Engine, Damaged> {
         let mut reader = snapshot::open(bytes)?;
-        let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), joins: Vec::new(), ..spec.clone() });
+        let broker = Some(spec.broker.unwrap_or_default());
+        let mut engine = Engine::new(PipelineSpec { streams: Vec::new(), joins: Vec::new(), broker, ..spec.clone() });
         engine.partial_before = reader.time()?;
         engine.redelivery = Redelivery::default();
         engine.redelivery.read(&mut reader)?;
@@ -132,6 +133,10 @@ impl Engine {
             .map(|(stream, wanted)| stream.unwrap_or_else(|| Stream::new(wanted.clone())))
             .collect();
         self.decoders = decoders;
+        if spec.broker.is_none() {
+            // Without a listener its clients are forgotten, and for good: the next one begins anew.
+            changed |= self.broker.take().is_some_and(|broker| !broker.is_empty());
+        }
         if let Some(broker) = &mut self.broker {
             broker.after_restore(now, self.stored_at.proc);
         }
@@ -162,15 +167,11 @@ impl Engine {
     }
 }
 
-/// What stands last, where there was a listener. Without one today its clients are forgotten.
+/// What stands last, where there was a listener.
 fn read_broker(broker: Option<&mut Broker>, reader: &mut Reader<'_>, written: ProcTime) -> Result<(), Damaged> {
-    match broker {
-        Some(broker) if !reader.is_empty() => broker.read(reader, written),
-        Some(_) => Ok(()),
-        None => {
-            reader.skip_rest();
-            Ok(())
-        }
+    match broker.filter(|_| !reader.is_empty()) {
+        Some(broker) => broker.read(reader, written),
+        None => Ok(()),
     }
 }
 

@@ -77,11 +77,6 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// Whatever is left is of no interest.
-    pub fn skip_rest(&mut self) {
-        self.rest = &[];
-    }
-
     /// What has not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest

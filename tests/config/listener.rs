@@ -30,6 +30,7 @@ max_packet = "4KiB"
 max_messages_per_second = 50
 max_sessions = 200
 max_subscriptions = 16
+subscriptions_size = "512KiB"
 max_in_flight = 20
 queue_messages = 100
 queue_size = "1MiB"
@@ -93,6 +94,30 @@ fn its_defaults_are_those_of_the_program() {
     assert_eq!(config.pipeline.broker, Some(BrokerLimits::default()));
 }
 
+/// Of [`LISTENER`].
+fn full_access() -> AccessSpec {
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    AccessSpec {
+        password_file: Some("/etc/tidegate/listener.passwords".into()),
+        anonymous_on_loopback: true,
+        rules: vec![
+            AccessRule {
+                user: Some("dash*".into()),
+                publish: texts(&[]),
+                subscribe: texts(&["devices/#"]),
+                deny: texts(&[]),
+            },
+            AccessRule {
+                user: Some("*".into()),
+                publish: texts(&["devices/{username}/#", "status/{client_id}"]),
+                subscribe: texts(&["devices/{username}/#", "$SYS/#"]),
+                deny: texts(&["devices/+/secret/#"]),
+            },
+            AccessRule { user: None, publish: texts(&["local/#"]), subscribe: texts(&[]), deny: texts(&[]) },
+        ],
+    }
+}
+
 #[test]
 fn a_full_listener_says_what_it_says() {
     let Checked { config, warnings, .. } = accepted(&with(LISTENER));
@@ -115,29 +140,7 @@ fn a_full_listener_says_what_it_says() {
             SocketSpec { address: SocketAddress::Unix("/run/tidegate/mqtt.sock".into()), websocket: false, tls: None },
         ]
     );
-    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    assert_eq!(
-        listener.access,
-        AccessSpec {
-            password_file: Some("/etc/tidegate/listener.passwords".into()),
-            anonymous_on_loopback: true,
-            rules: vec![
-                AccessRule {
-                    user: Some("dash*".into()),
-                    publish: texts(&[]),
-                    subscribe: texts(&["devices/#"]),
-                    deny: texts(&[])
-                },
-                AccessRule {
-                    user: Some("*".into()),
-                    publish: texts(&["devices/{username}/#", "status/{client_id}"]),
-                    subscribe: texts(&["devices/{username}/#", "$SYS/#"]),
-                    deny: texts(&["devices/+/secret/#"]),
-                },
-                AccessRule { user: None, publish: texts(&["local/#"]), subscribe: texts(&[]), deny: texts(&[]) },
-            ],
-        }
-    );
+    assert_eq!(listener.access, full_access());
     assert_eq!(
         listener.limits,
         ConnectionLimits {
@@ -156,6 +159,7 @@ fn a_full_listener_says_what_it_says() {
         Some(BrokerLimits {
             sessions: 200,
             subscriptions: 16,
+            subscription_bytes: 512 << 10,
             in_flight: 20,
             queue_messages: 100,
             queue_bytes: 1 << 20,
@@ -232,6 +236,7 @@ const WRONG: &[Case] = &[
     ("per_second = 50", "per_second = \"no\"", &[("max_messages_per_second", "or \"off\"")]),
     ("max_sessions = 200", "max_sessions = 60000", &[("max_sessions", "1 to 50000")]),
     ("max_subscriptions = 16", "max_subscriptions = 2000", &[("max_subscriptions", "1 to 1024")]),
+    ("subscriptions_size = \"512KiB\"", "subscriptions_size = \"1KiB\"", &[("subscriptions_size", "64KiB to 64MiB")]),
     ("max_in_flight = 20", "max_in_flight = 65535", &[("max_in_flight", "1 to 1000")]),
     ("queue_messages = 100", "queue_messages = -1", &[("queue_messages", "1 to 100000")]),
     ("\"1MiB\"", "\"1GiB\"", &[("queue_size", "must be from 64KiB to 256MiB")]),

@@ -11,8 +11,8 @@ use crate::server::{Server, tidegate};
 use crate::sockets::{Shared, tls};
 use crate::wire::{BOTH, Version};
 
-const ANNA: &str = "anna's password";
-const BERT: &str = "bert's password";
+pub(crate) const ANNA: &str = "anna's password";
+pub(crate) const BERT: &str = "bert's password";
 
 /// Reason codes of MQTT 5, and return codes of 3.1.1.
 fn code(version: Version, v5: u8, v311: u8) -> u8 {
@@ -43,7 +43,7 @@ fn with_passwords_at(addresses: &[IpAddr], more: &str) -> Server {
     })
 }
 
-fn with_passwords(more: &str) -> Server {
+pub(crate) fn with_passwords(more: &str) -> Server {
     with_passwords_at(&[Ipv4Addr::LOCALHOST.into()], more)
 }
 

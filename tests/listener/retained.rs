@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Connect, Message};
 use crate::server::Server;
-use crate::wire::{BOTH, Version, property, worded};
+use crate::wire::{self, BOTH, Version, property, worded};
 
 /// `QoS` 1 with the retain flag.
 const KEEP: u8 = 0x03;
@@ -148,4 +148,30 @@ fn what_mqtt_5_says_beside_a_message_is_kept_with_it() {
     assert_eq!(message.values(property::CORRELATION), [b"17"]);
     assert_eq!(message.values(property::USER), [b"unit=K"]);
     assert_eq!(message.values(property::PAYLOAD_FORMAT), [[1]]);
+}
+
+#[test]
+fn a_subscriber_gets_all_that_is_retained_however_much() {
+    const COUNT: usize = 3_000;
+    let server = Server::start();
+    let (mut device, _) = pair(&server, Version::V5);
+    let text = "x".repeat(500);
+    for start in (0..COUNT).step_by(50) {
+        for id in 1..=50 {
+            let topic = format!("room/{}", start + usize::from(id));
+            device.send(&wire::publish(Version::V5, KEEP, &topic, id, &[], text.as_bytes()));
+        }
+        (1..=50).for_each(|id| assert_eq!(device.expect_ack(0x40, id), 0));
+    }
+    for (qos, name) in [(0, "zero"), (1, "one")] {
+        let mut reader = Connect::new(Version::V5, name).open(&server);
+        reader.subscribe(&[("room/+", qos)]);
+        for number in 0..COUNT {
+            let message = reader.message();
+            assert!(message.retain && message.payload == text, "number {number} at QoS {qos}: {message:?}");
+            if qos > 0 {
+                reader.acknowledge(&message);
+            }
+        }
+    }
 }

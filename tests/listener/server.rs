@@ -27,6 +27,14 @@ pub(crate) struct Server {
     kind: Kind,
 }
 
+/// What a process takes of the machine's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) resident_kib: u64,
+    /// The most so far.
+    pub(crate) peak_kib: u64,
+}
+
 enum Kind {
     Ours { dir: TempDir, child: Option<Child>, configured: bool },
     Mosquitto(Broker),
@@ -87,6 +95,29 @@ impl Server {
         self.status()["listener"]["refused"][reason].as_u64().unwrap_or(0)
     }
 
+    /// Memory of its process, and that it runs.
+    pub(crate) fn memory(&self) -> Memory {
+        let Kind::Ours { child: Some(child), .. } = &self.kind else { panic!("it runs, and is ours") };
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap().trim();
+        assert!(!state.starts_with(['Z', 'X']), "the server has ended:\n{}", self.log());
+        let kib = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel tells");
+            line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+        };
+        Memory { resident_kib: kib("VmRSS"), peak_kib: kib("VmHWM") }
+    }
+
+    /// CPU time that its process has used.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let Kind::Ours { child: Some(child), .. } = &self.kind else { panic!("it runs, and is ours") };
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        // Behind the name, which may hold anything, in parentheses.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let ticks: u64 = [11, 12].iter().map(|place| fields[*place].parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
     fn mosquitto() -> Server {
         let broker = Broker::start(&[
             "persistence true",
@@ -142,6 +173,8 @@ impl Server {
         let Kind::Ours { dir, child, configured } = &mut self.kind else { return false };
         let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        // As its unit does.
+        command.env("MALLOC_MMAP_THRESHOLD_", "131072");
         if *configured {
             command.args(["broker", "--config"]).arg(dir.path().join("tidegate.toml"));
         } else {
@@ -168,7 +201,8 @@ impl Server {
         self.dir().join(if self.is_ours() { "log" } else { "mosquitto.log" })
     }
 
-    fn log(&self) -> String {
+    /// All that it wrote.
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 }

@@ -68,19 +68,23 @@ pub(crate) fn tls(server: &Server, ca: &str, own: Option<&str>) -> StreamOwned<C
 }
 
 /// The bytes in the binary frames of a WebSocket.
-struct Frames {
+pub(crate) struct Frames {
     socket: WebSocket<TcpStream>,
     arrived: VecDeque<u8>,
 }
 
 impl Frames {
-    fn open(server: &Server, path: &str, protocol: &'static str) -> Result<Frames, String> {
+    pub(crate) fn open(server: &Server, path: &str, protocol: &'static str) -> Result<Frames, String> {
         let mut request = format!("ws://127.0.0.1:{}{path}", server.port).into_client_request().unwrap();
         request.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static(protocol));
         let (socket, answer) =
             shake_hands(request, connect_to(Ipv4Addr::LOCALHOST.into(), server)).map_err(|error| error.to_string())?;
         assert_eq!(answer.headers()["Sec-WebSocket-Protocol"], protocol);
         Ok(Frames { socket, arrived: VecDeque::new() })
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        self.socket.get_ref()
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) mod property {
     pub(crate) const SUBSCRIPTION_ID: u8 = 0x0B;
     pub(crate) const SESSION_EXPIRY: u8 = 0x11;
     pub(crate) const ASSIGNED_CLIENT_ID: u8 = 0x12;
+    pub(crate) const SERVER_KEEP_ALIVE: u8 = 0x13;
     pub(crate) const WILL_DELAY: u8 = 0x18;
     pub(crate) const RECEIVE_MAXIMUM: u8 = 0x21;
     pub(crate) const TOPIC_ALIAS_MAXIMUM: u8 = 0x22;

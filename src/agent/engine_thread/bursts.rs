@@ -34,6 +34,9 @@ impl<E: Engine> EngineThread<E> {
         let before = self.engine.unacknowledged();
         for packet in burst.packets.as_slice() {
             self.engine.handle(now, Event::Client { connection, event: packet.event() });
+            if self.engine.tell_early(&mut |effect| self.routes.perform(effect)) {
+                self.routes.ring();
+            }
         }
         let ackable = self.engine.unacknowledged().saturating_sub(before);
         self.liveness.handle_client_arrivals(now.proc, ackable as u64);

@@ -33,6 +33,7 @@ const CONNECTIONS: RangeInclusive<usize> = 1..=50_000;
 const PACKET: RangeInclusive<u64> = 1 << 10..=PAYLOAD_BYTES_MAX as u64;
 const MESSAGES_PER_SECOND: RangeInclusive<usize> = 1..=100_000;
 const SUBSCRIPTIONS: RangeInclusive<usize> = 1..=1_024;
+const SUBSCRIPTIONS_SIZE: RangeInclusive<u64> = 64 << 10..=64 << 20;
 const IN_FLIGHT: RangeInclusive<usize> = 1..=1_000;
 const MESSAGES: RangeInclusive<usize> = 1..=100_000;
 const QUEUE: RangeInclusive<u64> = 64 << 10..=256 << 20;
@@ -144,6 +145,7 @@ fn messages_per_second(table: &Table<'_>, report: &mut Report) -> Option<u32> {
 fn broker(table: &Table<'_>, report: &mut Report) -> Option<BrokerLimits> {
     let sessions = table.integer("max_sessions", CONNECTIONS, report);
     let subscriptions = table.integer("max_subscriptions", SUBSCRIPTIONS, report);
+    let subscription_bytes = bytes(table, "subscriptions_size", SUBSCRIPTIONS_SIZE, report);
     let in_flight = table.integer("max_in_flight", IN_FLIGHT, report);
     let queue_messages = table.integer("queue_messages", MESSAGES, report);
     let queue_bytes = bytes(table, "queue_size", QUEUE, report);
@@ -154,6 +156,7 @@ fn broker(table: &Table<'_>, report: &mut Report) -> Option<BrokerLimits> {
     Some(BrokerLimits {
         sessions: sessions?,
         subscriptions: subscriptions?,
+        subscription_bytes: subscription_bytes?,
         in_flight: u16::try_from(in_flight?).ok()?,
         queue_messages: queue_messages?,
         queue_bytes: queue_bytes?,

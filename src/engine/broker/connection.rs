@@ -234,10 +234,10 @@ impl Broker {
         }
         self.names.remove(&session.client_id);
         for filter in session.subscriptions.keys() {
-            self.tree.remove(filter, number);
+            self.leave(filter, number);
         }
         for entry in session.outgoing.iter() {
-            self.messages.release(entry.message);
+            self.messages.release(entry.message, entry.own_bytes());
         }
         self.dirty.remove(&number);
         self.touched.remove(&number);

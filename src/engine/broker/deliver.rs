@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::model::time::{Now, Span};
 
 use super::Broker;
-use super::messages::{Expiry, MessageNo, Messages, secs_up};
-use super::outgoing::{ENTRIES_MAX, Entry, packet_of};
+use super::messages::{Expiry, MessageNo, secs_up, size_of};
+use super::outgoing::{ENTRIES_MAX, Entry, entry_bytes, packet_of};
 use super::packet::{Delivery, Message, Qos, ToClient};
 use super::session::{Presence, SessionNo};
 
@@ -44,31 +44,38 @@ impl Broker {
 
     fn enqueue(&mut self, to: SessionNo, want: Want<'_>, number: &mut Option<MessageNo>) {
         let Some(session) = self.sessions.get(&to) else { return };
-        let full = session.outgoing.waiting() >= self.limits.queue_messages.min(ENTRIES_MAX);
-        if full {
+        // Whoever subscribes may have all that is retained, however long its queue may be else.
+        let retained = if want.retain { self.limits.retained_messages } else { 0 };
+        let room = self.limits.queue_messages.saturating_add(retained).min(ENTRIES_MAX);
+        if session.outgoing.waiting() >= room {
             self.counters.dropped_queue_full += 1;
             let Some(oldest) = session.outgoing.oldest_unsent() else { return };
             self.remove_entry(to, oldest);
         }
-        if self.messages.bytes() + Messages::cost(*number, want.message) > self.limits.queue_bytes {
+        // A dropped entry may have been the last that needed the message.
+        let known = number.filter(|number| self.messages.get(*number).is_some());
+        let (own_bytes, size) = (entry_bytes(&want.subscriptions), size_of(want.message));
+        let needed = own_bytes + if known.is_some() { 0 } else { size };
+        if self.messages.bytes() + needed > self.limits.queue_bytes {
             self.counters.dropped_queue_full += 1;
             return;
         }
-        // A dropped entry may have been the last that needed the message.
-        let known = number.filter(|number| self.messages.get(*number).is_some());
         let message = known.unwrap_or_else(|| self.messages.add(Arc::clone(want.message), want.expiry));
         *number = Some(message);
-        self.messages.hold(message);
+        self.messages.hold(message, own_bytes);
         let Some(session) = self.sessions.get_mut(&to) else { return };
-        session.outgoing.push(Entry {
+        let mut entry = Entry {
             seq: 0,
             message,
             qos: want.qos,
             retain: want.retain,
             released: false,
             held: want.wait || session.expiry_secs > 0,
+            bytes: 0,
             subscriptions: want.subscriptions,
-        });
+        };
+        entry.set_bytes(size);
+        session.outgoing.push(entry);
         if session.is_durable() {
             self.dirty.insert(to);
         }
@@ -167,7 +174,7 @@ impl Broker {
     pub(super) fn remove_entry(&mut self, number: SessionNo, at: usize) {
         let Some(session) = self.sessions.get_mut(&number) else { return };
         let Some(entry) = session.outgoing.remove(at) else { return };
-        self.messages.release(entry.message);
+        self.messages.release(entry.message, entry.own_bytes());
         if session.is_durable() && !entry.held {
             session.changes.removed.push(entry.seq);
             self.dirty.insert(number);

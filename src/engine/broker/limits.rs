@@ -11,6 +11,8 @@ pub struct BrokerLimits {
     pub sessions: usize,
     /// Subscriptions of one session. Beyond: refused (0x97).
     pub subscriptions: usize,
+    /// Bytes that the subscriptions of all sessions take. Beyond: refused (0x97).
+    pub subscription_bytes: usize,
     /// Messages at `QoS` 1 and 2 that are unacknowledged towards one client, and at `QoS` 2
     /// from one client that are not released. So many messages at `QoS` 1 of a session are
     /// remembered, in 8 bytes each.
@@ -36,6 +38,7 @@ impl Default for BrokerLimits {
         BrokerLimits {
             sessions: 2_000,
             subscriptions: 128,
+            subscription_bytes: 16 * 1024 * 1024,
             in_flight: 100,
             queue_messages: 1_000,
             queue_bytes: 8 * 1024 * 1024,

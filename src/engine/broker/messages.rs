@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::model::time::{ClockQuality, Now, ProcTime, Span, WallTime};
 
-use super::packet::{Message, Properties, Publish};
+use super::packet::{Message, Publish};
 
 /// Names a message; never used again within a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct MessageNo(pub(super) u64);
 
-/// Bytes that an entry of a queue is counted with, beside the message itself.
-pub(super) const ENTRY_BYTES: usize = 64;
+/// Bytes that a message takes beside what it says: its blocks of memory, and its place.
+const MESSAGE_BYTES: usize = 192;
 
 /// When a message is of no use any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,16 +69,9 @@ pub(super) fn secs_up(span: Span) -> u32 {
     u32::try_from(span.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 
-/// Bytes that a message is counted with: topic, payload, properties.
+/// Bytes that a message is counted with.
 pub(super) fn size_of(message: &Message) -> usize {
-    let properties = message.properties.as_deref().map_or(0, |properties| {
-        let Properties { payload_format: _, content_type, response_topic, correlation, user } = properties;
-        content_type.as_deref().map_or(0, str::len)
-            + response_topic.as_deref().map_or(0, str::len)
-            + correlation.as_deref().map_or(0, <[u8]>::len)
-            + user.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
-    });
-    message.topic.len() + message.payload.len() + properties
+    MESSAGE_BYTES + message.bytes()
 }
 
 /// The message that a PUBLISH brings.
@@ -103,11 +96,6 @@ impl Messages {
         self.bytes
     }
 
-    /// Bytes that one more entry costs.
-    pub(super) fn cost(number: Option<MessageNo>, message: &Message) -> usize {
-        ENTRY_BYTES + if number.is_some() { 0 } else { size_of(message) }
-    }
-
     /// Keeps a message; nothing needs it yet, see [`Messages::hold`].
     pub(super) fn add(&mut self, message: Arc<Message>, expiry: Option<Expiry>) -> MessageNo {
         let number = MessageNo(self.next);
@@ -124,18 +112,18 @@ impl Messages {
         }
     }
 
-    /// One more entry needs it. False: there is none of that number.
-    pub(super) fn hold(&mut self, number: MessageNo) -> bool {
+    /// One more entry needs it, which takes bytes itself. False: there is none of that number.
+    pub(super) fn hold(&mut self, number: MessageNo, entry_bytes: usize) -> bool {
         let Some(kept) = self.list.get_mut(&number) else { return false };
         kept.uses += 1;
-        self.bytes += ENTRY_BYTES;
+        self.bytes += entry_bytes;
         true
     }
 
     /// One entry less needs it.
-    pub(super) fn release(&mut self, number: MessageNo) {
+    pub(super) fn release(&mut self, number: MessageNo, entry_bytes: usize) {
         let Some(kept) = self.list.get_mut(&number) else { return };
-        self.bytes = self.bytes.saturating_sub(ENTRY_BYTES);
+        self.bytes = self.bytes.saturating_sub(entry_bytes);
         kept.uses = kept.uses.saturating_sub(1);
         self.drop_unused(number);
     }

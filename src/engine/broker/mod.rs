@@ -32,6 +32,7 @@ mod messages;
 mod outgoing;
 pub mod packet;
 mod persist;
+mod relief;
 mod retained;
 mod route;
 mod session;
@@ -52,14 +53,21 @@ use hashbrown::HashMap;
 use crate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
 use self::limits::BrokerLimits;
-use self::messages::Messages;
-use self::packet::{ClientEvent, Farewell, Message, ToClient};
+use self::messages::{Messages, size_of};
+use self::packet::{ClientEvent, Delivery, Farewell, Message, ToClient};
 use self::retained::RetainedStore;
 use self::session::{Session, SessionNo};
 use self::status::Counters;
 use self::subscriptions::{Found, Tree};
 
 pub use self::inbound::Seen;
+
+/// What may be sent at once: beyond, it is asked for before the next packet is taken in. One
+/// message to very many subscribers may be more.
+const READY_MANY: usize = 2_048;
+
+/// Bytes of a delivery, its message aside.
+const DELIVERY_BYTES: usize = 128;
 
 /// All state of the listener that outlives a packet.
 #[derive(Debug)]
@@ -72,6 +80,8 @@ pub struct Broker {
     next_session: u64,
     links: HashMap<u32, Link, FixedState>,
     tree: Tree,
+    /// Bytes of all subscriptions, beside the levels in the tree.
+    filter_bytes: usize,
     found: Found,
     messages: Messages,
     retained: RetainedStore,
@@ -80,6 +90,8 @@ pub struct Broker {
     ready: Vec<(u32, ToClient)>,
     /// For the coming commit.
     waiting: Vec<(u32, ToClient)>,
+    /// Bytes of the deliveries among it.
+    waiting_bytes: usize,
     /// Sessions that may send something after it.
     touched: BTreeSet<SessionNo>,
     /// Sessions with changes, of those that are stored.
@@ -113,12 +125,14 @@ impl Broker {
             next_session: 0,
             links: HashMap::default(),
             tree: Tree::default(),
+            filter_bytes: 0,
             found: Found::default(),
             messages: Messages::default(),
             retained: RetainedStore::default(),
             deadlines: BTreeSet::new(),
             ready: Vec::new(),
             waiting: Vec::new(),
+            waiting_bytes: 0,
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -185,6 +199,11 @@ impl Broker {
         !self.waiting.is_empty() || !self.touched.is_empty()
     }
 
+    /// So much may be sent that it should be, before more comes in.
+    pub fn has_much_ready(&self) -> bool {
+        self.ready.len() >= READY_MANY
+    }
+
     /// Deliveries at `QoS` 0 that a slow connection had no room for.
     pub fn note_dropped(&mut self, deliveries: u64) {
         self.counters.dropped_slow += deliveries;
@@ -195,14 +214,16 @@ impl Broker {
     fn send(&mut self, connection: u32, what: ToClient, wait: bool) {
         let Some(link) = self.links.get_mut(&connection) else { return };
         let is_publish = matches!(what, ToClient::Publish(_));
+        let bytes = self.waiting_bytes + waiting_bytes(self.waiting.last(), &what);
         if !wait && link.admitted && !(is_publish && link.held_publishes > 0) {
             self.counters.delivered += u64::from(is_publish);
             self.ready.push((connection, what));
-        } else if is_publish && link.held_publishes >= self.limits.queue_messages {
+        } else if is_publish && (link.held_publishes >= self.limits.queue_messages || bytes > self.limits.queue_bytes) {
             self.counters.dropped_queue_full += 1;
         } else {
             link.held += 1;
             link.held_publishes += usize::from(is_publish);
+            self.waiting_bytes = bytes;
             self.waiting.push((connection, what));
         }
     }
@@ -210,6 +231,7 @@ impl Broker {
     /// What a step or snapshot wrote is durable: what waited for it may be sent.
     pub fn mark_committed(&mut self) {
         self.forget_changes();
+        self.waiting_bytes = 0;
         for (connection, what) in core::mem::take(&mut self.waiting) {
             let is_publish = matches!(what, ToClient::Publish(_));
             match self.links.get_mut(&connection) {
@@ -231,4 +253,12 @@ impl Broker {
             }
         }
     }
+}
+
+/// Bytes that one more delivery takes while it waits. Those of one message come one after the
+/// other, and share it.
+fn waiting_bytes(last: Option<&(u32, ToClient)>, what: &ToClient) -> usize {
+    let ToClient::Publish(Delivery { message, .. }) = what else { return 0 };
+    let shares = matches!(last, Some((_, ToClient::Publish(last))) if Arc::ptr_eq(&last.message, message));
+    DELIVERY_BYTES + if shares { 0 } else { size_of(message) }
 }

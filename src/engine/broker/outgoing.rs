@@ -26,6 +26,10 @@ pub(super) const ENTRIES_MAX: usize = 60_000;
 /// Entries are numbered below this. Nobody comes so far; bytes that say so are damaged.
 const SEQ_MAX: u64 = u64::MAX / 2;
 
+/// Bytes that an entry takes, and that it takes more if it has subscription identifiers.
+pub(super) const ENTRY_BYTES: usize = 64;
+const IDENTIFIERS_BYTES: usize = 32;
+
 /// A message on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
@@ -39,8 +43,28 @@ pub(super) struct Entry {
     pub(super) released: bool,
     /// Its cause, and itself, is not durable yet.
     pub(super) held: bool,
+    /// That it is counted with: itself, and its message.
+    pub(super) bytes: u32,
     /// Subscription identifiers.
     pub(super) subscriptions: Vec<u32>,
+}
+
+impl Entry {
+    /// Bytes that it takes itself.
+    pub(super) fn own_bytes(&self) -> usize {
+        entry_bytes(&self.subscriptions)
+    }
+
+    /// It is counted with itself and a message of `size`.
+    pub(super) fn set_bytes(&mut self, size: usize) {
+        self.bytes = u32::try_from(self.own_bytes() + size).unwrap_or(u32::MAX);
+    }
+}
+
+/// Bytes of an entry with these subscription identifiers.
+pub(super) fn entry_bytes(subscriptions: &[u32]) -> usize {
+    let identifiers = if subscriptions.is_empty() { 0 } else { IDENTIFIERS_BYTES + 4 * subscriptions.len() };
+    ENTRY_BYTES + identifiers
 }
 
 /// The queue of one session.
@@ -53,6 +77,7 @@ pub(super) struct Outgoing {
     /// Entries below may have been sent on an earlier one.
     dup_until: u64,
     in_flight: usize,
+    bytes: usize,
 }
 
 /// The packet id of an entry.
@@ -63,6 +88,11 @@ pub(super) fn packet_of(seq: u64) -> u16 {
 impl Outgoing {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Bytes that its entries are counted with.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -94,6 +124,7 @@ impl Outgoing {
         // Nothing overtakes.
         entry.held |= self.entries.back().is_some_and(|last| last.held);
         self.next_seq += 1;
+        self.bytes += entry.bytes as usize;
         self.entries.push_back(entry);
     }
 
@@ -104,6 +135,7 @@ impl Outgoing {
         }
         self.next_seq = self.next_seq.max(entry.seq + 1);
         self.in_flight += usize::from(entry.released);
+        self.bytes += entry.bytes as usize;
         self.entries.push_back(entry);
         true
     }
@@ -154,6 +186,7 @@ impl Outgoing {
 
     pub(super) fn remove(&mut self, at: usize) -> Option<Entry> {
         let entry = self.entries.remove(at)?;
+        self.bytes -= entry.bytes as usize;
         self.in_flight -= usize::from(entry.released || entry.seq < self.unsent_from);
         Some(entry)
     }
@@ -227,6 +260,7 @@ mod tests {
             retain: false,
             released: false,
             held: false,
+            bytes: 0,
             subscriptions: Vec::new(),
         }
     }

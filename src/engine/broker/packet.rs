@@ -29,6 +29,24 @@ pub struct Properties {
     pub user: Vec<(Box<str>, Box<str>)>,
 }
 
+/// Bytes that all of them take beside their texts, and that each user property takes: its place,
+/// and two blocks of memory.
+const PROPERTIES_BYTES: usize = 96;
+const USER_PROPERTY_BYTES: usize = 64;
+
+impl Properties {
+    /// Bytes that they take in memory, about. User properties without a word in them take
+    /// many times what they were sent in.
+    pub fn bytes(&self) -> usize {
+        let Properties { payload_format: _, content_type, response_topic, correlation, user } = self;
+        PROPERTIES_BYTES
+            + content_type.as_deref().map_or(0, str::len)
+            + response_topic.as_deref().map_or(0, str::len)
+            + correlation.as_deref().map_or(0, <[u8]>::len)
+            + user.iter().map(|(name, value)| USER_PROPERTY_BYTES + name.len() + value.len()).sum::<usize>()
+    }
+}
+
 /// A PUBLISH of a client, as it arrived. Its topic is valid and allowed; aliases are resolved.
 #[derive(Clone, Copy, Debug)]
 pub struct Publish<'a> {
@@ -65,6 +83,13 @@ pub struct Message {
     pub expiry_secs: Option<u32>,
     /// What stands beside it.
     pub properties: Option<Box<Properties>>,
+}
+
+impl Message {
+    /// Bytes of what it says.
+    pub fn bytes(&self) -> usize {
+        self.topic.len() + self.payload.len() + self.properties.as_deref().map_or(0, Properties::bytes)
+    }
 }
 
 /// A client that was let in.

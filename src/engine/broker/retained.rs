@@ -17,6 +17,8 @@ use super::subscriptions::matches;
 pub(super) struct Retained {
     pub(super) message: Arc<Message>,
     pub(super) expiry: Option<Expiry>,
+    /// There is one of its topic in what is stored: this one or another.
+    pub(super) is_stored: bool,
 }
 
 /// All of them by topic.
@@ -24,7 +26,8 @@ pub(super) struct Retained {
 pub(super) struct RetainedStore {
     list: BTreeMap<Box<str>, Retained>,
     bytes: usize,
-    /// Topics whose message, or its absence, is not durable yet.
+    /// Topics whose message, or its absence, is not durable yet. Those without a message are
+    /// stored with one: whatever comes and goes between two commits leaves nothing here.
     pub(super) changed: BTreeSet<Box<str>>,
     /// Messages that were not kept for lack of room.
     pub(super) refused: u64,
@@ -51,11 +54,10 @@ impl RetainedStore {
     /// Without room there is none: an old one would be taken for the present one.
     pub(super) fn keep(&mut self, now: Now, limits: &BrokerLimits, message: &Arc<Message>) {
         let topic = &*message.topic;
-        let had = self.remove(topic);
+        // Cleared since the last commit, it is stored, too.
+        let is_stored = self.list.get(topic).map_or(self.changed.contains(topic), |kept| kept.is_stored);
+        self.clear(topic);
         if message.payload.is_empty() {
-            if had {
-                self.changed.insert(topic.into());
-            }
             return;
         }
         let has_room = |store: &RetainedStore| {
@@ -65,12 +67,29 @@ impl RetainedStore {
             self.drop_expired(now);
         }
         if has_room(self) {
-            self.put(Retained { message: Arc::clone(message), expiry: Expiry::of(now, message.expiry_secs) });
+            let expiry = Expiry::of(now, message.expiry_secs);
+            self.put(Retained { message: Arc::clone(message), expiry, is_stored });
             self.changed.insert(topic.into());
         } else {
             self.refused += 1;
-            if had {
-                self.changed.insert(topic.into());
+        }
+    }
+
+    /// Removes the message of a topic, so that its absence will be stored.
+    fn clear(&mut self, topic: &str) {
+        match self.list.get(topic).map(|kept| kept.is_stored) {
+            Some(true) => _ = self.changed.insert(topic.into()),
+            Some(false) => _ = self.changed.remove(topic),
+            None => return,
+        }
+        self.remove(topic);
+    }
+
+    /// All that has changed is stored.
+    pub(super) fn mark_committed(&mut self) {
+        for topic in core::mem::take(&mut self.changed) {
+            if let Some(kept) = self.list.get_mut(&topic) {
+                kept.is_stored = true;
             }
         }
     }
@@ -82,18 +101,17 @@ impl RetainedStore {
         }
     }
 
-    pub(super) fn remove(&mut self, topic: &str) -> bool {
-        let Some(old) = self.list.remove(topic) else { return false };
-        self.bytes -= size_of(&old.message);
-        true
+    pub(super) fn remove(&mut self, topic: &str) {
+        if let Some(old) = self.list.remove(topic) {
+            self.bytes -= size_of(&old.message);
+        }
     }
 
     fn drop_expired(&mut self, now: Now) {
         let is_over = |kept: &Retained| kept.expiry.is_some_and(|expiry| expiry.left(now) == Span::ZERO);
         let over: Vec<_> = self.list.iter().filter(|(_, kept)| is_over(kept)).map(|(topic, _)| topic.clone()).collect();
-        for topic in over {
-            self.remove(&topic);
-            self.changed.insert(topic);
+        for topic in &over {
+            self.clear(topic);
         }
     }
 

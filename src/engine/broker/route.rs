@@ -20,7 +20,11 @@ impl Broker {
         self.now = now;
         let from = self.links.get(&connection).map(|link| link.session);
         if self.find(from, publish.topic) || publish.retain {
-            self.pass_on(now, &Arc::new(message_of(publish)));
+            let message = Arc::new(message_of(publish));
+            if self.relieve_found(now, &message) {
+                self.find(from, publish.topic);
+            }
+            self.pass_on(now, &message);
         }
     }
 

@@ -52,6 +52,11 @@ pub struct Counters {
 }
 
 impl Broker {
+    /// Nothing in it would have to be stored.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.retained.len() == 0
+    }
+
     /// Figures for people.
     pub fn status(&self) -> BrokerStatus {
         BrokerStatus {

@@ -1,12 +1,16 @@
 //! SUBSCRIBE and UNSUBSCRIBE, and the retained messages that answer the former.
 
+use std::collections::BTreeMap;
+
 use crate::model::time::Now;
 
 use super::Broker;
 use super::deliver::Want;
+use super::messages::size_of;
+use super::outgoing::ENTRY_BYTES;
 use super::packet::{Filter, Qos, RetainHandling, ToClient};
 use super::session::SessionNo;
-use super::subscriptions::{Options, Subscriber, fits, split_shared};
+use super::subscriptions::{Options, Subscriber, Tree, bytes_of, fits, split_shared};
 
 const QUOTA_EXCEEDED: u8 = 0x97;
 const NO_SUBSCRIPTION: u8 = 0x11;
@@ -27,7 +31,7 @@ impl Broker {
         id: Option<u32>,
         filters: &[Filter],
     ) {
-        let mut fresh = Vec::new();
+        let (mut fresh, mut named) = (Vec::new(), BTreeMap::new());
         let mut codes = Vec::with_capacity(filters.len());
         for filter in filters {
             let options = Options {
@@ -47,7 +51,13 @@ impl Broker {
                 (Ok(is_known), RetainHandling::SendIfNew) => !is_known,
             };
             if wanted && split_shared(&filter.filter).0.is_none() {
-                fresh.push(Fresh { filter: &filter.filter, options });
+                // Named again in the same packet, it is answered once: else four bytes would bring
+                // all that is retained, a thousand times in a packet.
+                let at = *named.entry(filter.filter.as_str()).or_insert(fresh.len());
+                match fresh.get_mut(at) {
+                    Some(before) => *before = Fresh { filter: &filter.filter, options },
+                    None => fresh.push(Fresh { filter: &filter.filter, options }),
+                }
             }
         }
         let wait = self.has_new_subscriptions(number);
@@ -67,7 +77,7 @@ impl Broker {
                 continue;
             }
             codes.push(0);
-            self.tree.remove(filter, number);
+            self.leave(filter, number);
             self.note_subscription(number, filter);
         }
         let wait = self.has_new_subscriptions(number);
@@ -79,15 +89,30 @@ impl Broker {
         if let Some(code) = filter.refused {
             return Err(code);
         }
+        let has_room = self.subscription_bytes() + bytes_of(&filter.filter) + Tree::bytes_of(&filter.filter)
+            <= self.limits.subscription_bytes;
         let session = self.sessions.get_mut(&number).ok_or(QUOTA_EXCEEDED)?;
         let is_known = session.subscriptions.contains_key(filter.filter.as_str());
-        if !fits(&filter.filter) || (!is_known && session.subscriptions.len() >= self.limits.subscriptions) {
+        let is_one_too_many = !has_room || session.subscriptions.len() >= self.limits.subscriptions;
+        if !fits(&filter.filter) || (!is_known && is_one_too_many) {
             return Err(QUOTA_EXCEEDED);
         }
         session.subscriptions.insert(filter.filter.as_str().into(), options);
+        self.filter_bytes += if is_known { 0 } else { bytes_of(&filter.filter) };
         self.tree.insert(&filter.filter, Subscriber { session: number, options });
         self.note_subscription(number, &filter.filter);
         Ok(is_known)
+    }
+
+    /// Bytes that all subscriptions take.
+    pub(super) fn subscription_bytes(&self) -> usize {
+        self.filter_bytes + self.tree.bytes()
+    }
+
+    /// No message goes to a subscription any more, which was there.
+    pub(super) fn leave(&mut self, filter: &str, session: SessionNo) {
+        self.filter_bytes -= bytes_of(filter);
+        self.tree.remove(filter, session);
     }
 
     fn note_subscription(&mut self, number: SessionNo, filter: &str) {
@@ -112,6 +137,9 @@ impl Broker {
                 subscriptions: fresh.options.id.into_iter().collect(),
                 wait: wait || is_held,
             };
+            if fresh.options.qos > Qos::AtMostOnce {
+                self.relieve(now, ENTRY_BYTES + size_of(&retained.message), Some(number));
+            }
             self.offer(now, number, delivery, &mut None);
         }
     }

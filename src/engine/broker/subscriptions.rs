@@ -5,7 +5,9 @@
 //! a/+/c ─▶ root ─ "a" ─ + ─ "c": here        a/# ─▶ root ─ "a": below (and "a" itself)
 //! ```
 //!
-//! Nothing is allocated for a message that nobody wants.
+//! Nothing is allocated for a message that nobody wants. What the levels of all filters take is
+//! counted ([`Tree::bytes`]): a filter of a kilobyte can have so many of them that it takes
+//! fifty.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +20,14 @@ pub(super) const LEVELS_MAX: usize = 128;
 
 /// Bytes of a filter. Beyond: refused.
 pub(super) const FILTER_BYTES_MAX: usize = 1_024;
+
+/// Bytes that a level is counted with, where no other filter has it: its node, and the first
+/// block of the map that it stands in.
+const LEVEL_BYTES: usize = 448;
+
+/// Bytes that a subscription is counted with, beside its filter and its levels: its places in
+/// the session and in the tree.
+const SUBSCRIPTION_BYTES: usize = 256;
 
 /// What a subscription asks for, the filter aside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,11 +62,13 @@ pub(super) struct Found {
 #[derive(Default, Debug)]
 pub(super) struct Tree {
     root: Node,
+    levels: usize,
 }
 
 #[derive(Default, Debug)]
 struct Node {
-    exact: BTreeMap<Box<str>, Node>,
+    /// Boxed: most nodes have one below them, and a map has room for eleven.
+    exact: BTreeMap<Box<str>, Box<Node>>,
     any: Option<Box<Node>>,
     /// Filters that end here.
     here: Ends,
@@ -83,6 +95,12 @@ pub(super) fn fits(filter: &str) -> bool {
     filter.len() <= FILTER_BYTES_MAX && filter.split('/').count() <= LEVELS_MAX
 }
 
+/// Bytes that a subscription is counted with, its levels aside: the filter stands in the
+/// session and in the tree.
+pub(super) fn bytes_of(filter: &str) -> usize {
+    SUBSCRIPTION_BYTES + 2 * filter.len()
+}
+
 /// True when `topic` is what `filter` asks for.
 pub(super) fn matches(filter: &str, topic: &str) -> bool {
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
@@ -106,6 +124,16 @@ pub(super) fn matches(filter: &str, topic: &str) -> bool {
 }
 
 impl Tree {
+    /// Bytes of the levels of all filters.
+    pub(super) fn bytes(&self) -> usize {
+        self.levels * LEVEL_BYTES
+    }
+
+    /// Bytes that the levels of `filter` take at most.
+    pub(super) fn bytes_of(filter: &str) -> usize {
+        filter.split('/').count() * LEVEL_BYTES
+    }
+
     /// Adds or replaces. The filter [`fits`].
     pub(super) fn insert(&mut self, filter: &str, subscriber: Subscriber) {
         let (group, filter) = split_shared(filter);
@@ -113,10 +141,14 @@ impl Tree {
         for level in filter.split('/') {
             match level {
                 "#" => return node.below.insert(group, subscriber),
-                "+" => node = node.any.get_or_insert_default(),
+                "+" => {
+                    self.levels += usize::from(node.any.is_none());
+                    node = node.any.get_or_insert_default();
+                }
                 exact => {
                     if !node.exact.contains_key(exact) {
-                        node.exact.insert(exact.into(), Node::default());
+                        self.levels += 1;
+                        node.exact.insert(exact.into(), Box::default());
                     }
                     node = node.exact.get_mut(exact).expect("it is there, or was put there");
                 }
@@ -128,7 +160,7 @@ impl Tree {
     /// Forgets a subscription, and the nodes that it alone needed.
     pub(super) fn remove(&mut self, filter: &str, session: SessionNo) {
         let (group, filter) = split_shared(filter);
-        self.root.remove(filter, group, session);
+        self.levels -= self.root.remove(filter, group, session);
     }
 
     /// Adds all that want `topic`.
@@ -138,7 +170,7 @@ impl Tree {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.root.is_empty()
+        self.root.is_empty() && self.levels == 0
     }
 }
 
@@ -161,27 +193,32 @@ impl Node {
         }
     }
 
-    fn remove(&mut self, filter: &str, group: Option<&str>, session: SessionNo) {
+    /// Returns how many nodes are gone.
+    fn remove(&mut self, filter: &str, group: Option<&str>, session: SessionNo) -> usize {
         if filter == "#" {
-            return self.below.remove(group, session);
+            self.below.remove(group, session);
+            return 0;
         }
         let (level, rest) = match filter.split_once('/') {
             Some((level, rest)) => (level, Some(rest)),
             None => (filter, None),
         };
-        let next = if level == "+" { self.any.as_deref_mut() } else { self.exact.get_mut(level) };
-        let Some(next) = next else { return };
+        let next = if level == "+" { self.any.as_mut() } else { self.exact.get_mut(level) };
+        let Some(next) = next else { return 0 };
+        let mut gone = 0;
         match rest {
-            Some(rest) => next.remove(rest, group, session),
+            Some(rest) => gone += next.remove(rest, group, session),
             None => next.here.remove(group, session),
         }
         if next.is_empty() {
+            gone += 1;
             if level == "+" {
                 self.any = None;
             } else {
                 self.exact.remove(level);
             }
         }
+        gone
     }
 
     fn is_empty(&self) -> bool {
@@ -264,6 +301,22 @@ mod tests {
             assert_eq!(found.plain.len(), usize::from(*expected), "{filter} on {topic}");
             tree.remove(filter, SessionNo(1));
             assert!(tree.is_empty(), "{filter} leaves nothing behind");
+        }
+    }
+
+    #[test]
+    fn levels_that_filters_share_are_counted_once() {
+        let mut tree = Tree::default();
+        let options = Options { qos: Qos::AtMostOnce, no_local: false, retain_as_published: false, id: None };
+        let levels = |tree: &Tree| tree.bytes() / LEVEL_BYTES;
+        for (filter, count) in [("a/b", 2), ("a/b", 2), ("a/b/#", 2), ("a/+/c", 4), ("$share/g/a/b", 4), ("#", 4)] {
+            tree.insert(filter, Subscriber { session: SessionNo(1), options });
+            assert_eq!(levels(&tree), count, "with {filter}");
+            assert!(Tree::bytes_of(filter) > 0);
+        }
+        for (filter, count) in [("a/+/c", 2), ("a/x", 2), ("a/b", 2), ("$share/g/a/b", 2), ("a/b/#", 0), ("#", 0)] {
+            tree.remove(filter, SessionNo(1));
+            assert_eq!(levels(&tree), count, "without {filter}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod delivering;
 mod durability;
+mod hostile;
 mod model;
 mod retaining;
 mod sessions;

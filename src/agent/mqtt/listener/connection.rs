@@ -22,7 +22,7 @@ use tracing::{debug, trace};
 
 use crate::agent::clock::sleep;
 use crate::agent::inbox::Closed;
-use crate::engine::broker::packet::{Farewell, Qos, ToClient};
+use crate::engine::broker::packet::{Delivery, Farewell, Qos, ToClient};
 use crate::model::time::{ProcTime, Span};
 
 use super::access::Identity;
@@ -36,12 +36,19 @@ use super::server::{Peer, Server};
 
 /// Bytes of encoded output beyond which nothing more is encoded.
 const OUTPUT_BYTES: usize = 64 * 1024;
+/// Bytes of buffers for it that are kept while there is none.
+const OUTPUT_KEPT: usize = 32 * 1024;
 /// For a client to take what it is sent. Else it is gone.
 const WRITE_MAX: Span = Span::from_secs(10);
+/// The same, where its output takes room that others need.
+const WRITE_MAX_CROWDED: Span = Span::from_secs(1);
+/// Until a delivery is looked at again for which there was no room.
+const LOOK_AGAIN: Span = Span::from_millis(100);
 /// For the last bytes, and for the client to close its side.
 const LINGER: Span = Span::from_millis(500);
-/// A half-received packet of this size is not dropped for the memory of all.
-const SMALL_BYTES: usize = 8 * 1024;
+/// A half-received packet of this size is not dropped for the memory of all, and so much output is
+/// not counted in it.
+pub(super) const SMALL_BYTES: usize = 8 * 1024;
 
 /// One connection that is served.
 pub(super) struct Connection<'a, S> {
@@ -54,6 +61,12 @@ pub(super) struct Connection<'a, S> {
     pub(super) read: Vec<Read>,
     /// Encoded and not sent.
     out: BytesMut,
+    /// The most that was in it since its memory was given back.
+    out_peak: usize,
+    /// Bytes of it, as counted in the sum of all.
+    counted_output: usize,
+    /// That sum is all that it may be: only a little is encoded.
+    is_crowded: bool,
     /// What was written may still wait in layers between, such as TLS.
     is_flushing: bool,
     /// Bytes of a packet that has not arrived whole, as counted in the sum of all.
@@ -100,6 +113,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             proto: Proto::new(server.proto_limits, now),
             read: Vec::new(),
             out: BytesMut::new(),
+            out_peak: 0,
+            counted_output: 0,
+            is_crowded: false,
             is_flushing: false,
             half_read: 0,
             timer: None,
@@ -158,20 +174,23 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     ) -> Result<(), End> {
         let now = self.now;
         let output = self.collect();
+        self.count_output(output);
         if output == 0 {
             self.writing_since = None;
-        } else if now.since(*self.writing_since.get_or_insert(now)) >= WRITE_MAX {
+        } else if now.since(*self.writing_since.get_or_insert(now)) >= self.write_max() {
             return Err(End::Slow);
         }
-        let may_read = waiting.is_none() && !ended && output < OUTPUT_BYTES;
+        let may_read = waiting.is_none() && !ended && output < self.output_max();
         let reading = may_read && self.proto.wants_read() && self.paused_until <= now;
-        self.arm(now, may_read);
+        let is_held_back = self.is_crowded && outgoing.is_next_larger(SMALL_BYTES.saturating_sub(output));
+        let telling = output < self.output_max() && !is_held_back;
+        self.arm(now, may_read, is_held_back);
         let mut has_waited = false;
         let turn = poll_fn(|context| {
             if core::mem::replace(&mut has_waited, true) {
                 self.now = self.server.clock.proc();
             }
-            self.poll_turn(context, outgoing, waiting, output, reading)
+            self.poll_turn(context, outgoing, waiting, telling, reading)
         });
         match turn.await {
             Turn::Sent(sent) => {
@@ -211,7 +230,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         context: &mut Context<'_>,
         outgoing: &Outgoing,
         waiting: &mut Option<Waiting>,
-        output: usize,
+        telling: bool,
         reading: bool,
     ) -> Poll<Turn> {
         let Connection { stream, proto, read, out, is_flushing, timer, now, .. } = self;
@@ -228,9 +247,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 Poll::Pending => {}
             }
         }
-        if output < OUTPUT_BYTES
-            && let Poll::Ready(what) = outgoing.poll_recv(context)
-        {
+        if telling && let Poll::Ready(what) = outgoing.poll_recv(context) {
             return Poll::Ready(Turn::Told(what));
         }
         if let Some(room) = waiting
@@ -252,11 +269,37 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let fresh = self.proto.output();
         if self.out.is_empty() {
             std::mem::swap(&mut self.out, fresh);
+            if self.out_peak > OUTPUT_KEPT {
+                // What has sent much once does not keep the memory for it.
+                *fresh = BytesMut::new();
+                self.out_peak = 0;
+            }
         } else if !fresh.is_empty() {
             self.out.extend_from_slice(fresh);
             fresh.clear();
         }
+        self.out_peak = self.out_peak.max(self.out.len());
         self.out.len()
+    }
+
+    /// Most connections have little output most of the time, and are not counted at all.
+    fn count_output(&mut self, output: usize) {
+        let counted = if output > SMALL_BYTES { output } else { 0 };
+        let before = std::mem::replace(&mut self.counted_output, counted);
+        let sum = &self.server.encoded;
+        if counted != before {
+            sum.fetch_add(counted, Ordering::Relaxed);
+            sum.fetch_sub(before, Ordering::Relaxed);
+        }
+        self.is_crowded = sum.load(Ordering::Relaxed) >= self.server.limits.memory_bytes;
+    }
+
+    fn output_max(&self) -> usize {
+        if self.is_crowded { SMALL_BYTES } else { OUTPUT_BYTES }
+    }
+
+    fn write_max(&self) -> Span {
+        if self.is_crowded && self.counted_output > 0 { WRITE_MAX_CROWDED } else { WRITE_MAX }
     }
 
     /// Hands a few bytes to the protocol.
@@ -295,20 +338,26 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     if let ToClient::SubAck { .. } = what {
                         trace!(client = who.client_id, "subscribed");
                     }
-                    if let Told::TooLarge = self.proto.tell(&what, now) {
+                    if let ToClient::Publish(Delivery { message, .. }) = &what
+                        && !self.server.access.may_receive(who, &message.topic)
+                    {
+                        self.server.note_refused("delivery_not_allowed", who, &message.topic);
+                        self.give_up(&what);
+                    } else if let Told::TooLarge = self.proto.tell(&what, now) {
+                        self.server.facts.handle_refused("delivery_too_large");
                         self.give_up(&what);
                     }
                 }
             }
             let full = self.out.len() + self.proto.output().len() >= OUTPUT_BYTES;
-            next = if full { None } else { outgoing.recv_ready() };
+            next = if full || self.is_crowded { None } else { outgoing.recv_ready() };
         }
         Ok(())
     }
 
-    /// The client takes no packets of this size: to the broker, it has refused the message.
+    /// The client takes no packets of this size, or may not have the message: to the broker, it
+    /// has refused it.
     fn give_up(&mut self, what: &ToClient) {
-        self.server.facts.handle_refused("delivery_too_large");
         let ToClient::Publish(delivery) = what else { return };
         let Some(packet) = delivery.packet else { return };
         let refused = true;
@@ -319,7 +368,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 
     /// The timer is set again only when it would ring too late: deadlines mostly move away.
-    fn arm(&mut self, now: ProcTime, may_read: bool) {
+    fn arm(&mut self, now: ProcTime, may_read: bool, is_held_back: bool) {
         let far = now + Span::from_secs(60);
         let mut at = far;
         if may_read {
@@ -330,6 +379,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         }
         if let Some(since) = self.writing_since {
             at = at.min(since + WRITE_MAX);
+            if self.counted_output > 0 {
+                // It may be crowded by then.
+                at = at.min(now + WRITE_MAX_CROWDED);
+            }
+        }
+        if is_held_back {
+            at = at.min(now + LOOK_AGAIN);
         }
         if self.timer.as_ref().is_none_or(|timer| at < timer.at) {
             self.timer = Some(Timer { at, sleep: Box::pin(sleep(at.since(now))), wakes: None });
@@ -368,5 +424,6 @@ impl Timer {
 impl<S> Drop for Connection<'_, S> {
     fn drop(&mut self) {
         self.server.half_read.fetch_sub(self.half_read, Ordering::Relaxed);
+        self.server.encoded.fetch_sub(self.counted_output, Ordering::Relaxed);
     }
 }

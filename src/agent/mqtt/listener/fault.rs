@@ -41,8 +41,8 @@ pub enum Fault {
     /// MQTT 5: it was told how many it may send unacknowledged.
     #[error("it has more than the {0} messages in flight that it was told")]
     ReceiveMaximum(u16),
-    /// MQTT 5: it was told how many there are.
-    #[error("it uses topic alias {0}, which is beyond what it was told")]
+    /// MQTT 5: it was told how many there are, and they begin with 1.
+    #[error("it uses topic alias {0}, which is none of those that it was told")]
     TopicAlias(u16),
     /// More of something in one packet than is taken.
     #[error("too much in one packet: {0}")]

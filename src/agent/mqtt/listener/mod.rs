@@ -23,6 +23,7 @@ mod gate;
 mod hand_over;
 pub mod outbox;
 pub mod packet;
+mod probe;
 mod properties;
 pub mod proto;
 mod read;
@@ -93,6 +94,7 @@ pub async fn run(
         facts,
         exchange: Exchange::new(spec.limits.memory_bytes),
         half_read: AtomicUsize::new(0),
+        encoded: AtomicUsize::new(0),
         hashing: Semaphore::new(1),
         next: AtomicU32::new(1),
         limits: spec.limits,

@@ -2,8 +2,9 @@
 //!
 //! What cannot be taken because the client reads too slowly is dropped where the protocol
 //! allows it (`QoS` 0), and else the connection ends: its session keeps the rest for its next
-//! one. Bytes are counted per connection and over all of them, so that many slow readers cannot
-//! exhaust memory together.
+//! one. Bytes at `QoS` 0 are counted per connection and over all of them, so that many slow
+//! readers cannot exhaust memory together. At `QoS` 1 and 2 the windows bound how many there are,
+//! and the queues of the broker hold, and count, the messages themselves.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,7 +18,13 @@ use super::exchange::{Exchange, Handed, lock};
 
 /// Bytes of deliveries that wait for one connection, beside the first.
 const CONNECTION_BYTES_MAX: usize = 512 * 1024;
-/// Deliveries, acknowledgements and answers that wait for one connection, beside its windows.
+/// Bytes that each connection may have waiting, however much waits for others: who reads is not
+/// to suffer for who does not.
+const CONNECTION_BYTES_MIN: usize = 8 * 1024;
+/// Bytes of a delivery beside its message.
+const DELIVERY_BYTES: usize = 128;
+/// Acknowledgements and answers that wait for one connection, and deliveries that are not counted
+/// by bytes, beside its windows.
 const SPARE_LEN: usize = 1_024;
 /// Room of a queue that is kept while it is empty.
 const KEPT_LEN: usize = 64;
@@ -92,9 +99,13 @@ pub fn outbox(connection: u32, windows: usize, exchange: &Arc<Exchange>) -> (Cli
 }
 
 impl ToSocket {
+    /// Bytes that it is counted with.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            ToSocket::Tell(ToClient::Publish(Delivery { message, .. })) => message.topic.len() + message.payload.len(),
+            ToSocket::Tell(ToClient::Publish(Delivery { message, qos: Qos::AtMostOnce, retain, .. })) => {
+                // What is retained is kept anyhow: a subscriber may have all of it at once.
+                DELIVERY_BYTES + if *retain { 0 } else { message.bytes() }
+            }
             ToSocket::Ack(_) | ToSocket::Tell(_) => 0,
         }
     }
@@ -117,27 +128,31 @@ impl ClientOutbox {
         if !self.has_room(bytes) {
             return Err(what.not_taken());
         }
-        self.sent = self.sent.wrapping_add(1);
-        self.room -= 1;
         if bytes > 0 {
             self.queue.bytes.fetch_add(bytes, Ordering::Relaxed);
             self.exchange.hold(bytes);
+        } else {
+            self.sent = self.sent.wrapping_add(1);
+            self.room -= 1;
         }
         self.exchange.hand(self.connection, Handed::ToSocket(what));
         Ok(())
     }
 
+    /// What is counted by bytes is not counted by number, and the other way round.
     fn has_room(&mut self, bytes: usize) -> bool {
+        if bytes > 0 {
+            // One is always taken, of whatever size.
+            let waiting = self.queue.bytes.load(Ordering::Relaxed);
+            let own = waiting.saturating_add(bytes);
+            let is_fair = own <= CONNECTION_BYTES_MIN || self.exchange.has_room(bytes);
+            return waiting == 0 || (own <= CONNECTION_BYTES_MAX && is_fair);
+        }
         if self.room == 0 {
             let waiting = self.sent.wrapping_sub(self.queue.taken.load(Ordering::Relaxed));
             self.room = self.len_max.saturating_sub(waiting);
         }
-        if bytes == 0 || self.room == 0 {
-            return self.room > 0;
-        }
-        // One is always taken, of whatever size.
-        let waiting = self.queue.bytes.load(Ordering::Relaxed);
-        waiting == 0 || (waiting.saturating_add(bytes) <= CONNECTION_BYTES_MAX && self.exchange.has_room(bytes))
+        self.room > 0
     }
 
     /// By which it hands over, and all others.
@@ -190,6 +205,14 @@ impl Outgoing {
         Poll::Pending
     }
 
+    /// The next has more bytes than this to send.
+    pub fn is_next_larger(&self, bytes: usize) -> bool {
+        match lock(&self.queue.state).waiting.front() {
+            Some(ToSocket::Tell(ToClient::Publish(delivery))) => delivery.message.bytes() > bytes,
+            Some(ToSocket::Ack(_) | ToSocket::Tell(_)) | None => false,
+        }
+    }
+
     /// The next, when it is there.
     pub fn recv_ready(&self) -> Option<ToSocket> {
         self.take(&mut lock(&self.queue.state))
@@ -200,11 +223,12 @@ impl Outgoing {
         if state.waiting.is_empty() && state.waiting.capacity() > KEPT_LEN {
             state.waiting = VecDeque::new();
         }
-        self.queue.taken.fetch_add(1, Ordering::Relaxed);
         let bytes = what.bytes();
         if bytes > 0 {
             self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.exchange.release(bytes);
+        } else {
+            self.queue.taken.fetch_add(1, Ordering::Relaxed);
         }
         Some(what)
     }
@@ -251,19 +275,23 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_client_loses_messages_at_qos_0_and_its_connection_at_qos_1() {
+    fn a_slow_client_loses_messages_at_qos_0_beyond_its_bytes() {
         let all = Exchange::new(10 * CONNECTION_BYTES_MAX);
         let (mut sender, receiver) = outbox(1, 10, &all);
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 2 * CONNECTION_BYTES_MAX)), Ok(()), "one of any size");
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
-        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Err(NotTaken::Over));
         assert_eq!(sender.send(ToSocket::Ack(1)), Ok(()), "acknowledgements take no room");
+        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()), "its queue has the message anyway");
         deal(&all);
+        assert!(
+            receiver.is_next_larger(2 * CONNECTION_BYTES_MAX) && !receiver.is_next_larger(3 * CONNECTION_BYTES_MAX)
+        );
         assert!(receiver.recv_ready().is_some());
         assert_eq!(all.bytes(), 0);
-        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()));
+        assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Ok(()));
         deal(&all);
-        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()));
+        assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Ok(()));
+        assert!(!receiver.is_next_larger(0), "an acknowledgement is next");
         drop(receiver);
         deal(&all);
         assert_eq!(all.bytes(), 0, "what was not sent is gone, wherever it was");
@@ -283,20 +311,23 @@ mod tests {
 
     #[test]
     fn many_slow_clients_share_one_bound() {
-        let all = Exchange::new(1_000);
-        let mut clients: Vec<_> = (0..3).map(|number| outbox(number, 10, &all)).collect();
+        let all = Exchange::new(100_000);
+        let mut clients: Vec<_> = (0..3).map(|number| outbox(number, 200, &all)).collect();
         for (sender, _) in &mut clients {
-            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 400)), Ok(()), "each has its first");
-            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 700)), Err(NotTaken::Dropped));
+            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 90_000)), Ok(()), "each has its first");
+            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 20_000)), Err(NotTaken::Dropped));
         }
+        let (mut fast, _receiver) = outbox(9, 200, &all);
+        let taken = (0..200).take_while(|_| fast.send(delivery(Qos::AtMostOnce, 50)).is_ok()).count();
+        assert_eq!(taken, CONNECTION_BYTES_MIN / (DELIVERY_BYTES + 51), "each has room for a few");
+        assert_eq!(fast.send(delivery(Qos::AtLeastOnce, 50)), Ok(()));
     }
 
     #[test]
-    fn a_queue_that_is_full_ends_the_connection_but_for_what_may_be_dropped() {
+    fn a_queue_that_is_full_ends_the_connection() {
         let all = Exchange::new(1_000);
         let (mut sender, receiver) = outbox(1, 0, &all);
         (0..SPARE_LEN).for_each(|_| assert_eq!(sender.send(ToSocket::Ack(1)), Ok(())));
-        assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
         assert_eq!(sender.send(ToSocket::Ack(1)), Err(NotTaken::Over));
         assert_eq!(all.bytes(), 0);
         deal(&all);

@@ -79,7 +79,9 @@ impl FromClient {
     /// Bytes of what it holds.
     pub fn bytes(&self) -> usize {
         match self {
-            FromClient::Publish(publish) => publish.bytes.len(),
+            FromClient::Publish(publish) => {
+                publish.bytes.len() + publish.properties.as_deref().map_or(0, Properties::bytes)
+            }
             FromClient::Subscribe { filters, .. } => filters.iter().map(|filter| filter.filter.len() + 64).sum(),
             FromClient::Unsubscribe { filters, .. } => filters.iter().map(|filter| filter.len() + 32).sum(),
             FromClient::PubAck { .. }

@@ -16,6 +16,8 @@ use super::gate;
 const USER_MAX: usize = 128;
 /// Identifier of the one that may repeat.
 const USER: u8 = 0x26;
+/// Identifier of the number that stands for a topic.
+const TOPIC_ALIAS: u8 = 0x23;
 
 /// Which properties a packet may have: a bit for each identifier.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +36,7 @@ impl Allowed {
     pub(super) const CONNECT: Allowed = Allowed::of(&[0x11, 0x21, 0x27, 0x22, 0x19, 0x17, USER, 0x15, 0x16]);
     pub(super) const WILL: Allowed = Allowed::of(&[0x18, 0x01, 0x02, 0x03, 0x08, 0x09, USER]);
     /// Of a client: no subscription identifiers.
-    pub(super) const PUBLISH: Allowed = Allowed::of(&[0x01, 0x02, 0x23, 0x08, 0x09, 0x03, USER]);
+    pub(super) const PUBLISH: Allowed = Allowed::of(&[0x01, 0x02, TOPIC_ALIAS, 0x08, 0x09, 0x03, USER]);
     pub(super) const ACK: Allowed = Allowed::of(&[0x1f, USER]);
     pub(super) const SUBSCRIBE: Allowed = Allowed::of(&[0x0b, USER]);
     pub(super) const UNSUBSCRIBE: Allowed = Allowed::of(&[USER]);
@@ -80,6 +82,10 @@ pub(super) fn read(body: &mut Body<'_>, allowed: Allowed) -> Result<Said, Fault>
             return Err(Fault::Protocol("a property that comes twice"));
         }
         seen |= bit;
+        // The codec calls it a protocol error; MQTT 5 has a code of its own for it.
+        if let [TOPIC_ALIAS, 0, 0, ..] = section {
+            return Err(Fault::TopicAlias(0));
+        }
         let (property, len) = Property::parse(section).map_err(refused)?;
         section = section.get(len..).ok_or(Fault::Malformed("it ends too early"))?;
         said.note(property)?;
@@ -181,6 +187,22 @@ mod tests {
             (&[0x02, 0, 0], Allowed::PUBLISH),
         ] {
             assert!(read_all(bytes, allowed).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_zero_that_cannot_be_breaks_the_protocol_but_as_a_topic_alias_has_a_code_of_its_own() {
+        for (bytes, allowed, code) in [
+            (&[0x23, 0, 0][..], Allowed::PUBLISH, 0x94),
+            (&[0x01, 0, 0x23, 0, 0], Allowed::PUBLISH, 0x94),
+            (&[0x23, 0], Allowed::PUBLISH, 0x81),
+            (&[0x23, 0, 1, 0x23, 0, 0], Allowed::PUBLISH, 0x82),
+            (&[0x23, 0, 0], Allowed::WILL, 0x82),
+            (&[0x21, 0, 0], Allowed::CONNECT, 0x82),
+            (&[0x27, 0, 0, 0, 0], Allowed::CONNECT, 0x82),
+            (&[0x0b, 0], Allowed::SUBSCRIBE, 0x82),
+        ] {
+            assert_eq!(read_all(bytes, allowed).unwrap_err().code(), code, "{bytes:?}");
         }
     }
 

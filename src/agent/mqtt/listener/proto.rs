@@ -32,6 +32,9 @@ use super::reply::{AckReason, Goodbye, Refusal, Told};
 use super::window::Window;
 use super::write::{self, Terms};
 
+/// SUBSCRIBEs and UNSUBSCRIBEs that may be unanswered. One can ask for all that is retained: whoever
+/// sends many waits for the answers, and not everybody else.
+const REQUESTS_MAX: usize = 8;
 /// The first byte of a CONNECT.
 const CONNECT: u8 = 0x10;
 
@@ -45,7 +48,9 @@ pub struct ProtoLimits {
     /// Messages at `QoS` 1 and 2 of the client that may be unanswered. At least 1. MQTT 5
     /// clients are told and have to keep to it; of others no more is read meanwhile.
     pub in_flight: u16,
-    /// Longest keep-alive, which stands for "none" and for longer ones. `Span::ZERO`: no bound.
+    /// Longest keep-alive of MQTT 5 clients, which stands for "none" and for longer ones: they are
+    /// told. Others cannot be, and would be cut off for keeping to what they said. `Span::ZERO`:
+    /// no bound.
     pub keep_alive_max: Span,
     /// Topic aliases that a client may use.
     pub topic_alias_max: u16,
@@ -99,6 +104,8 @@ pub struct Proto {
     /// Reading is, or was just, stopped by us: silence meanwhile is not the client's.
     was_paused: bool,
     window: Window,
+    /// Unanswered ones.
+    requests: usize,
     inbound: Inbound,
     outbound: Outbound,
     /// Bytes of the largest packet that the client takes.
@@ -121,6 +128,7 @@ impl Proto {
             keep_alive_changed_secs: None,
             was_paused: false,
             window: Window::new(false),
+            requests: 0,
             inbound: Inbound::default(),
             outbound: Outbound::default(),
             client_packet_max: usize::MAX,
@@ -145,9 +153,14 @@ impl Proto {
             let mut pending = core::mem::take(&mut self.pending);
             pending.extend_from_slice(bytes);
             self.decode(&pending, now, into).map(|done| {
-                pending.advance(done);
-                // An empty one is dropped: an idle connection holds no buffer.
-                if !pending.is_empty() {
+                let rest = pending.len() - done;
+                // The rest of a large packet is not kept in its room. (A part that is smaller than
+                // what is done costs no more to copy than that did.) And an idle connection
+                // holds no buffer at all.
+                if rest <= done {
+                    self.pending = BytesMut::from(&pending[done..]);
+                } else {
+                    pending.advance(done);
                     self.pending = pending;
                 }
             })
@@ -160,12 +173,14 @@ impl Proto {
     }
 
     /// False: nothing more is decoded for now, so nothing should be read. After the CONNECT until
-    /// the client is let in; MQTT 3.1.1: while as many messages as may be are unanswered (an
+    /// the client is let in; while so many requests are unanswered as may be; MQTT 3.1.1: while as many messages as may be are unanswered (an
     /// MQTT 5 client keeps to what it was told, or its connection ends); after the end.
     pub fn wants_read(&self) -> bool {
         match self.stage {
             Stage::Silent => true,
-            Stage::Open => self.is_v5 || self.window.count() < usize::from(self.limits.in_flight),
+            Stage::Open => {
+                self.requests < REQUESTS_MAX && (self.is_v5 || self.window.count() < usize::from(self.limits.in_flight))
+            }
             Stage::Greeted | Stage::Closed => false,
         }
     }
@@ -226,9 +241,11 @@ impl Proto {
             (Stage::Greeted, ToClient::NoRoom) => self.refuse(Refusal::QuotaExceeded),
             (Stage::Greeted | Stage::Open, ToClient::Disconnect(why)) => self.goodbye(Goodbye::Broker(*why)),
             (Stage::Open, ToClient::SubAck { packet, codes }) => {
+                self.requests = self.requests.saturating_sub(1);
                 write::suback(&mut self.out, *packet, codes, self.is_v5);
             }
             (Stage::Open, ToClient::UnsubAck { packet, codes }) => {
+                self.requests = self.requests.saturating_sub(1);
                 write::unsuback(&mut self.out, *packet, codes, self.is_v5);
             }
             (Stage::Open, ToClient::PubRel { packet, found }) => {
@@ -265,6 +282,11 @@ impl Proto {
             Stage::Open if self.keep_alive != Span::ZERO && self.wants_read() => Some(self.heard_at + self.keep_alive),
             Stage::Open | Stage::Greeted | Stage::Closed => None,
         }
+    }
+
+    /// Whether there is a time after which the client's silence means that it is gone.
+    pub fn has_keep_alive(&self) -> bool {
+        self.keep_alive != Span::ZERO
     }
 
     /// Whether the client has been silent for too long. The farewell is in the output then.
@@ -376,9 +398,8 @@ impl Proto {
                         *session_expiry_secs = session_expiry_secs.map(|secs| secs.min(max));
                         self.stage = Stage::Closed;
                     }
-                    FromClient::Subscribe { .. }
-                    | FromClient::Unsubscribe { .. }
-                    | FromClient::PubAck { .. }
+                    FromClient::Subscribe { .. } | FromClient::Unsubscribe { .. } => self.requests += 1,
+                    FromClient::PubAck { .. }
                     | FromClient::PubRec { .. }
                     | FromClient::PubRel { .. }
                     | FromClient::PubComp { .. } => {}
@@ -401,7 +422,7 @@ impl Proto {
     fn greeted(&mut self, hello: &Hello) {
         let asked = Span::from_secs(hello.keep_alive_secs.into());
         let max = self.limits.keep_alive_max;
-        let is_changed = max != Span::ZERO && (asked == Span::ZERO || asked > max);
+        let is_changed = self.is_v5 && max != Span::ZERO && (asked == Span::ZERO || asked > max);
         if is_changed {
             let secs = u16::try_from(max.as_millis() / 1_000).unwrap_or(u16::MAX).max(1);
             self.keep_alive_changed_secs = Some(secs);

@@ -25,6 +25,7 @@ use super::facts::ListenerFacts;
 use super::hand_over::poll_read_into;
 use super::outbox::{Outgoing, ToSocket, outbox};
 use super::packet::Hello;
+use super::probe::Probe;
 use super::proto::{Accepted, ProtoLimits, Read};
 use super::reply::{Goodbye, Refusal};
 
@@ -40,6 +41,8 @@ pub(super) struct Server {
     pub(super) exchange: Arc<Exchange>,
     /// Bytes of packets that have not arrived whole, of all clients.
     pub(super) half_read: AtomicUsize,
+    /// Bytes of output that is encoded and not sent, of all clients that have more than a little.
+    pub(super) encoded: AtomicUsize,
     /// One password is hashed at a time: it takes a core.
     pub(super) hashing: Semaphore,
     /// Connections so far.
@@ -95,7 +98,7 @@ impl Server {
     }
 
     /// Serves a socket until its end.
-    pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    pub(super) async fn serve<S: AsyncRead + AsyncWrite + Probe + Unpin>(
         &self,
         stream: S,
         peer: Peer,
@@ -111,7 +114,7 @@ impl Server {
         Box::pin(connection.close()).await;
     }
 
-    async fn admit_and_serve<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn admit_and_serve<S: AsyncRead + AsyncWrite + Probe + Unpin>(
         &self,
         connection: &mut Connection<'_, S>,
         stop: &mut watch::Receiver<bool>,
@@ -150,6 +153,9 @@ impl Server {
         match self.await_session(connection, &outgoing, &accepted).await {
             Ok(()) => {
                 debug!(client = who.client_id, mqtt, "let in");
+                if !connection.proto.has_keep_alive() {
+                    connection.stream.probe();
+                }
                 connection.serve(&who, &outgoing, stop).await
             }
             Err(end) => end,

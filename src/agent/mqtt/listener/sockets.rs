@@ -1,7 +1,7 @@
 //! The sockets of the listener: bound again and again until that works, and each connection a
 //! task of its own. A task that panics ends its connection and nothing else.
 //!
-//! Whatever a client comes through, behind it is a [`Pipe`]: the program holds the code of a
+//! Whatever a client comes through, behind it is a [`Socket`]: the program holds the code of a
 //! connection once, not once for each kind of socket, which took 0.3 MiB of a board's 6.
 
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use crate::agent::clock::sleep;
-use crate::agent::mqtt::dial::Pipe;
 use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
 
 use super::certificate::common_name;
+use super::probe::{Probe, Socket};
 use super::server::{Peer, Server};
 use super::server_tls::ServerTls;
 use super::websocket;
@@ -177,14 +177,23 @@ async fn accept_unix(
     }
 }
 
-async fn serve(server: &Server, stream: Box<dyn Pipe>, peer: Peer, websocket: bool, stop: watch::Receiver<bool>) {
+async fn serve(
+    server: &Arc<Server>,
+    stream: Box<dyn Socket>,
+    peer: Peer,
+    websocket: bool,
+    stop: watch::Receiver<bool>,
+) {
     if !websocket {
         return server.serve(stream, peer, stop).await;
     }
+    // Whatever its keep-alive will be: later it cannot be reached. Devices that turn their radio
+    // off for long speak plain MQTT.
+    stream.probe();
     let within = Duration::from_millis(server.limits.connect_within.as_millis());
-    let accepting = tokio::time::timeout(within, websocket::accept(stream, server.limits.packet_bytes));
+    let accepting = tokio::time::timeout(within, websocket::accept(stream, server));
     match Box::pin(accepting).await {
-        Ok(Ok(stream)) => Box::pin(server.serve(Box::new(stream) as Box<dyn Pipe>, peer, stop)).await,
+        Ok(Ok(stream)) => Box::pin(server.serve(Box::new(stream) as Box<dyn Socket>, peer, stop)).await,
         Ok(Err(_)) | Err(_) => drop(server.facts.handle_refused("websocket")),
     }
 }

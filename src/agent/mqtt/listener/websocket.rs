@@ -1,32 +1,56 @@
 //! MQTT in WebSocket frames: a pipe to the connection on one side, frames on the other.
+//!
+//! A message is kept until it has come whole, so what has come of it counts as a half-received
+//! packet does.
 
 mod handshake;
 
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use futures_util::{SinkExt, StreamExt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Bytes;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
-use crate::agent::mqtt::dial::Pipe;
+use handshake::{HEAD_BYTES_MAX, HEAD_END, answer, begins_as_request, head_bytes, refusal};
 
-use handshake::{HEAD_BYTES_MAX, HEAD_END, answer, head_bytes, refusal};
+use super::connection::SMALL_BYTES;
+use super::probe::Socket;
+use super::server::Server;
 
 /// Bytes of the pipe, each way.
-const PIPE_BYTES: usize = 32 * 1024;
+const PIPE_BYTES: usize = 16 * 1024;
+/// Bytes read at a time, and written: each connection has both.
+const READ_BYTES: usize = 4 * 1024;
+
+/// Bytes of a ping beside what it says.
+const CONTROL_BYTES: usize = 6;
+
+/// A socket, and how much it has given of a message that is not whole.
+struct Counted {
+    stream: Box<dyn Socket>,
+    half_read: usize,
+    server: Arc<Server>,
+}
 
 /// Shakes hands, and returns the bytes inside.
 ///
 /// # Errors
 /// It is no WebSocket client, or not one of MQTT.
-pub(super) async fn accept(mut stream: Box<dyn Pipe>, message_bytes: usize) -> io::Result<DuplexStream> {
+pub(super) async fn accept(stream: Box<dyn Socket>, server: &Arc<Server>) -> io::Result<DuplexStream> {
+    let mut stream = Counted { stream, half_read: 0, server: Arc::clone(server) };
     shake_hands(&mut stream).await?;
+    stream.note_whole();
     let mut config = WebSocketConfig::default();
     // MQTT packets may span frames, and frames may hold many packets.
-    config.max_message_size = Some(message_bytes.max(64 * 1024));
+    config.max_message_size = Some(server.limits.packet_bytes.max(64 * 1024));
     config.max_frame_size = config.max_message_size;
+    config.read_buffer_size = READ_BYTES;
     config.max_write_buffer_size = 4 * PIPE_BYTES;
     config.write_buffer_size = 0;
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
@@ -36,7 +60,7 @@ pub(super) async fn accept(mut stream: Box<dyn Pipe>, message_bytes: usize) -> i
 }
 
 /// How long that may take is the caller's matter.
-async fn shake_hands(stream: &mut Box<dyn Pipe>) -> io::Result<()> {
+async fn shake_hands(stream: &mut Counted) -> io::Result<()> {
     let mut arrived = Vec::new();
     loop {
         let seen = arrived.len().saturating_sub(HEAD_END.len());
@@ -46,7 +70,7 @@ async fn shake_hands(stream: &mut Box<dyn Pipe>) -> io::Result<()> {
         let answer = match head_bytes(&arrived, seen) {
             // A client waits for the answer before it says more.
             Some(bytes) if bytes == arrived.len() => answer(&arrived),
-            None if arrived.len() < HEAD_BYTES_MAX => continue,
+            None if arrived.len() < HEAD_BYTES_MAX && begins_as_request(&arrived) => continue,
             Some(_) | None => Err("400 Bad Request"),
         };
         let (text, result) = match answer {
@@ -60,19 +84,23 @@ async fn shake_hands(stream: &mut Box<dyn Pipe>) -> io::Result<()> {
 }
 
 /// Until either side ends. What is on its way to the client then is sent before the close.
-async fn carry(mut socket: WebSocketStream<Box<dyn Pipe>>, pipe: DuplexStream) {
+async fn carry(mut socket: WebSocketStream<Counted>, pipe: DuplexStream) {
     let (mut from_agent, mut to_agent) = tokio::io::split(pipe);
-    let mut bytes = vec![0; PIPE_BYTES];
+    let mut bytes = vec![0; READ_BYTES];
     loop {
         tokio::select! {
             arrived = socket.next() => match arrived {
                 Some(Ok(Message::Binary(bytes))) => {
+                    socket.get_mut().note_whole();
                     if to_agent.write_all(&bytes).await.is_err() {
                         break;
                     }
                 }
-                // The library answers pings by itself.
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                // The library answers pings by itself. They may come within a message.
+                Some(Ok(control @ (Message::Ping(_) | Message::Pong(_)))) => {
+                    socket.get_mut().note_done(CONTROL_BYTES + control.len());
+                }
+                Some(Ok(Message::Frame(_))) => {}
                 // MQTT has no text frames.
                 Some(Ok(Message::Text(_) | Message::Close(_)) | Err(_)) | None => break,
             },
@@ -88,4 +116,63 @@ async fn carry(mut socket: WebSocketStream<Box<dyn Pipe>>, pipe: DuplexStream) {
         }
     }
     let _ = socket.close(None).await;
+}
+
+impl Counted {
+    /// A message has come whole.
+    fn note_whole(&mut self) {
+        self.note_done(self.half_read);
+    }
+
+    /// So much of what was read is kept no more.
+    fn note_done(&mut self, bytes: usize) {
+        let done = bytes.min(self.half_read);
+        self.half_read -= done;
+        self.server.half_read.fetch_sub(done, Ordering::Relaxed);
+    }
+
+    fn note_read(&mut self, bytes: usize) -> io::Result<()> {
+        self.half_read += bytes;
+        let total = self.server.half_read.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if total > self.server.limits.memory_bytes && self.half_read > SMALL_BYTES {
+            self.server.facts.handle_refused("memory");
+            return Err(io::Error::other("its half-sent message takes memory that others need"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.note_whole();
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        match read {
+            Poll::Ready(Ok(())) => Poll::Ready(self.note_read(buffer.filled().len() - before)),
+            Poll::Ready(Err(_)) | Poll::Pending => read,
+        }
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
 }

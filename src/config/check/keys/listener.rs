@@ -44,7 +44,11 @@ pub static LISTENER: Section = Section {
             "longest time from a message at QoS 1 or 2 to the commit that acknowledges it, 1ms to 10s",
         ),
         key("session_expiry_max", Default("7d"), "longest that a session outlives its connection, 1m to 366d"),
-        key("keep_alive_max", Default("off"), "longest keep-alive that clients may have, 5s to 18h; or `off`"),
+        key(
+            "keep_alive_max",
+            Default("off"),
+            "longest keep-alive of MQTT 5 clients, who are told, 5s to 18h; or `off`. Of 3.1.1 clients, what they ask for holds",
+        ),
         key("connect_within", Default("5s"), "time that a connection has for its CONNECT, 1s to 1m"),
         key("max_connections", Default("2000"), "at a time, 1 to 50000; further ones are closed"),
         key("max_connections_per_address", Default("200"), "of one address other than this machine's, 1 to 50000"),
@@ -61,6 +65,11 @@ pub static LISTENER: Section = Section {
         ),
         key("max_subscriptions", Default("128"), "of one client, 1 to 1024; further ones are refused"),
         key(
+            "subscriptions_size",
+            Default("16MiB"),
+            "of those of all clients, 64KiB to 64MiB; further ones are refused",
+        ),
+        key(
             "max_in_flight",
             Default("100"),
             "messages without an acknowledgement, of one client and each way, 1 to 1000",
@@ -70,7 +79,11 @@ pub static LISTENER: Section = Section {
             Default("1000"),
             "messages that wait for one client, 1 to 100000; beyond it the oldest goes",
         ),
-        key("queue_size", Default("8MiB"), "of what waits for all clients, 64KiB to 256MiB; beyond it the newest goes"),
+        key(
+            "queue_size",
+            Default("8MiB"),
+            "of what waits for all clients, 64KiB to 256MiB; beyond it the oldest of who has the most goes",
+        ),
         key("retained_messages", Default("4096"), "1 to 100000; further ones are passed on and not kept"),
         key("retained_size", Default("4MiB"), "of all of them, 64KiB to 64MiB"),
         key(
@@ -97,6 +110,10 @@ pub static LISTENER_RULE: Section = Section {
             "filters of topics that they may publish to, `{client_id}` and `{username}` for a level of their own; without it none",
         ),
         key("subscribe", Optional, "filters that they may subscribe to, or to a part of; without it none"),
-        key("deny", Optional, "filters of topics that they may do neither with, whatever stands in the others"),
+        key(
+            "deny",
+            Optional,
+            "filters of topics that they neither publish to nor receive, whatever stands in the others and however they have subscribed",
+        ),
     ],
 };

@@ -114,7 +114,7 @@ impl Broker {
             }
         }
         self.ended.clear();
-        self.retained.changed.clear();
+        self.retained.mark_committed();
     }
 
     /// Reads what [`Broker::write_changes`] or [`Broker::write_all`] wrote. `written`: when,
@@ -147,10 +147,10 @@ impl Broker {
         }
         for _ in 0..reader.u64()? {
             match reader.u8()? {
-                0 => _ = self.retained.remove(reader.str()?),
+                0 => self.retained.remove(reader.str()?),
                 1 => {
                     let (message, expiry) = read_message(reader, written)?;
-                    self.retained.put(Retained { message: Arc::new(message), expiry });
+                    self.retained.put(Retained { message: Arc::new(message), expiry, is_stored: true });
                 }
                 _ => return Err(Damaged),
             }

@@ -19,8 +19,9 @@ use crate::model::time::{ProcTime, Span};
 
 use super::message::{qos_code, read_qos};
 use super::{Broker, Entry, Extent, MessageNo, Presence, Session, SessionNo};
+use crate::engine::broker::messages::size_of;
 use crate::engine::broker::packet::Qos;
-use crate::engine::broker::subscriptions::{Options, Subscriber, fits};
+use crate::engine::broker::subscriptions::{Options, Subscriber, bytes_of, fits};
 
 const WHOLE: u8 = 1;
 const LINK: u8 = 2;
@@ -179,7 +180,7 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, Damaged> {
         subscriptions.push(reader.uint()?);
     }
     let (retain, released) = (flags & ENTRY_RETAIN != 0, flags & ENTRY_RELEASED != 0);
-    Ok(Entry { seq, message, qos, retain, released, held: false, subscriptions })
+    Ok(Entry { seq, message, qos, retain, released, held: false, bytes: 0, subscriptions })
 }
 
 impl Broker {
@@ -216,11 +217,15 @@ impl Broker {
                 let options = read_subscription(reader)?;
                 match options {
                     None => {
-                        session.subscriptions.remove(filter);
-                        self.tree.remove(filter, number);
+                        if session.subscriptions.remove(filter).is_some() {
+                            self.filter_bytes -= bytes_of(filter);
+                            self.tree.remove(filter, number);
+                        }
                     }
                     Some(options) if fits(filter) => {
-                        session.subscriptions.insert(filter.into(), options);
+                        if session.subscriptions.insert(filter.into(), options).is_none() {
+                            self.filter_bytes += bytes_of(filter);
+                        }
                         self.tree.insert(filter, Subscriber { session: number, options });
                     }
                     Some(_) => return Err(Damaged),
@@ -249,7 +254,7 @@ impl Broker {
             for _ in 0..reader.u64()? {
                 let at = session.outgoing.position(reader.u64()?).ok_or(Damaged)?;
                 if let Some(entry) = session.outgoing.remove(at) {
-                    self.messages.release(entry.message);
+                    self.messages.release(entry.message, entry.own_bytes());
                 }
             }
         }
@@ -261,8 +266,11 @@ impl Broker {
         }
         if flags & ENTRIES != 0 {
             for _ in 0..reader.u64()? {
-                let entry = read_entry(reader)?;
-                if !self.messages.hold(entry.message) || !session.outgoing.push_stored(entry) {
+                let mut entry = read_entry(reader)?;
+                let size = self.messages.get(entry.message).map_or(0, |kept| size_of(&kept.message));
+                entry.set_bytes(size);
+                let is_there = self.messages.hold(entry.message, entry.own_bytes());
+                if !is_there || !session.outgoing.push_stored(entry) {
                     return Err(Damaged);
                 }
             }

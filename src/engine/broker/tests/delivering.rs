@@ -128,7 +128,7 @@ fn on_return_unacknowledged_messages_come_first_in_order_and_marked() {
 
 #[test]
 fn the_oldest_that_waits_is_dropped_when_a_queue_is_full_and_the_newest_when_all_are() {
-    let mut world = World::with(BrokerLimits { queue_messages: 2, queue_bytes: 300, ..BrokerLimits::default() });
+    let mut world = World::with(BrokerLimits { queue_messages: 2, queue_bytes: 800, ..BrokerLimits::default() });
     world.client(1, "publisher", 0);
     world.client(2, "a", 60);
     world.subscribed(2, "t", Q1);
@@ -138,7 +138,7 @@ fn the_oldest_that_waits_is_dropped_when_a_queue_is_full_and_the_newest_when_all
     }
     world.commit();
     assert_eq!(world.broker.status().counters.dropped_queue_full, 1);
-    let long = "x".repeat(300);
+    let long = "x".repeat(800);
     world.publish(1, &publish("t", &long, Q1, 4));
     world.connect(3, &connect("a", false, 60));
     assert_eq!(world.got(), ["3: t=3 q1"]);

@@ -73,7 +73,7 @@ fn what_is_not_durable_yet_is_not_shown_to_later_subscribers() {
 
 #[test]
 fn retained_messages_expire_and_are_bounded() {
-    let limits = BrokerLimits { retained_messages: 2, retained_bytes: 20, ..BrokerLimits::default() };
+    let limits = BrokerLimits { retained_messages: 2, retained_bytes: 420, ..BrokerLimits::default() };
     let mut world = World::with(limits);
     world.client(1, "a", 0);
     world.publish(1, &Publish { expiry_secs: Some(10), ..retained("a", "x", Q0) });

@@ -203,7 +203,14 @@ impl Access {
         !topic.starts_with('$') && self.shared.rules.may_publish(identity.rule, identity.names(), topic)
     }
 
-    /// Whether this client may have all that `filter` can match.
+    /// Whether this client may have a message to `topic`, whenever and by whatever rules its
+    /// subscription was allowed. Asked for each delivery.
+    pub fn may_receive(&self, identity: &Identity, topic: &str) -> bool {
+        self.shared.rules.may_receive(identity.rule, identity.names(), topic)
+    }
+
+    /// Whether this client may subscribe to `filter`: all that it can match is within what the
+    /// client may have, but for what is denied, and not all is denied.
     pub fn may_subscribe(&self, identity: &Identity, filter: &str) -> bool {
         let wanted = Subscribed::parse(filter);
         wanted.is_some_and(|wanted| self.shared.rules.may_subscribe(identity.rule, identity.names(), &wanted))

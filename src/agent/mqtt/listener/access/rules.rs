@@ -63,24 +63,32 @@ impl Rules {
     }
 
     pub(super) fn may_publish(&self, rule: Rule, names: Names<'_>, topic: &str) -> bool {
-        match rule {
-            Rule::Everything => true,
-            Rule::Nothing => false,
-            Rule::Of(index) => self.0.get(index).is_some_and(|rule| {
-                rule.publish.iter().any(|filter| filter.matches(names, topic))
-                    && !rule.deny.iter().any(|filter| filter.refuses(names, topic))
-            }),
-        }
+        self.allows(rule, |rule| rule.has_topic(&rule.publish, names, topic))
     }
 
+    pub(super) fn may_receive(&self, rule: Rule, names: Names<'_>, topic: &str) -> bool {
+        self.allows(rule, |rule| rule.has_topic(&rule.subscribe, names, topic))
+    }
+
+    /// Some of what it gets may be denied: that is withheld when it comes. Only what would get
+    /// nothing at all is not begun.
     pub(super) fn may_subscribe(&self, rule: Rule, names: Names<'_>, wanted: &Subscribed<'_>) -> bool {
+        self.allows(rule, |rule| wanted.is_within(&rule.subscribe, names) && !wanted.is_refused(&rule.deny, names))
+    }
+
+    fn allows(&self, rule: Rule, allows: impl FnOnce(&Compiled) -> bool) -> bool {
         match rule {
             Rule::Everything => true,
             Rule::Nothing => false,
-            Rule::Of(index) => self.0.get(index).is_some_and(|rule| {
-                wanted.is_within(&rule.subscribe, names)
-                    && !rule.deny.iter().any(|filter| filter.refuses_some_of(names, wanted))
-            }),
+            Rule::Of(index) => self.0.get(index).is_some_and(allows),
         }
+    }
+}
+
+impl Compiled {
+    /// One of `filters`, and none of those that deny, means the topic.
+    fn has_topic(&self, filters: &[AccessFilter], names: Names<'_>, topic: &str) -> bool {
+        filters.iter().any(|filter| filter.matches(names, topic))
+            && !self.deny.iter().any(|filter| filter.refuses(names, topic))
     }
 }

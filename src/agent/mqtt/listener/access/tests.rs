@@ -234,6 +234,9 @@ fn without_rules_everything_is_allowed_but_publishing_where_servers_do() {
     for filter in ["#", "a/+", "$SYS/#", "$share/g/a/#"] {
         assert!(access.may_subscribe(&identity, filter), "{filter}");
     }
+    for topic in ["a/b", "$SYS/x"] {
+        assert!(access.may_receive(&identity, topic), "{topic}");
+    }
     for filter in ["", "a/#/b", "$share/g"] {
         assert!(!access.may_subscribe(&identity, filter), "{filter}");
     }
@@ -251,16 +254,30 @@ fn the_first_rule_for_a_user_decides() {
         ("devices/p/state", true),
         ("$share/g/devices/p/state", true),
         ("devices/+/state", true),
-        ("devices/+/+", false),
-        ("devices/#", false),
+        ("devices/+/+", true),
+        ("devices/#", true),
         ("devices/p/secret", false),
+        ("devices/+/secret/#", false),
+        ("devices/p/secret/+", false),
+        ("$share/g/devices/p/secret/#", false),
         ("other", false),
         ("#", false),
         ("$SYS/uptime", true),
     ] {
         assert_eq!(access.may_subscribe(&dash, filter), may, "{filter}");
     }
+    for (topic, may) in [
+        ("devices/p/state", true),
+        ("devices", true),
+        ("devices/p/secret", false),
+        ("devices/p/secret/x", false),
+        ("other", false),
+        ("$SYS/uptime", true),
+    ] {
+        assert_eq!(access.may_receive(&dash, topic), may, "{topic}");
+    }
     let pump = named(&access, "c1", "pump-7");
+    assert!(access.may_receive(&pump, "devices/pump-7/x") && !access.may_receive(&pump, "devices/pump-8/x"));
     for (topic, may) in [
         ("devices/pump-7/state", true),
         ("devices/pump-8/state", false),
@@ -274,6 +291,7 @@ fn the_first_rule_for_a_user_decides() {
     assert!(access.may_subscribe(&pump, "devices/pump-7/#") && !access.may_subscribe(&pump, "devices/+/#"));
     let nobody = access.authenticate(&HERE, at(0)).expect("let in");
     assert!(!access.may_publish(&nobody, "devices/x") && !access.may_subscribe(&nobody, "devices/x"), "no rule fits");
+    assert!(!access.may_receive(&nobody, "devices/x"), "likewise");
 }
 
 #[test]
@@ -286,6 +304,25 @@ fn names_that_are_filters_get_nothing_by_it() {
         }
         for filter in ["d/+", "d/#", "#", "d/a/b/#", &format!("d/{name}/#")] {
             assert!(!access.may_subscribe(&identity, filter), "{name} {filter}");
+        }
+    }
+}
+
+#[test]
+fn where_a_name_fills_no_level_of_deny_any_text_is_denied() {
+    let access = with_rules(&[(Some("*"), &[], &["#"], &["d/{client_id}/#", "{username}"])]);
+    let anna = named(&access, "c1", "anna");
+    for (topic, may) in [("d/c1/x", false), ("d/c2/x", true), ("anna", false), ("bert", true)] {
+        assert_eq!(access.may_receive(&anna, topic), may, "{topic}");
+    }
+    assert!(access.may_subscribe(&anna, "d/+") && !access.may_subscribe(&anna, "d/c1/+"));
+    for name in ["+", "#", "a/b", "$SYS", ""] {
+        let identity = named(&access, name, name);
+        for (topic, may) in [("d", false), ("d/x", false), ("d/x/y", false), ("x", false), ("x/y", true)] {
+            assert_eq!(access.may_receive(&identity, topic), may, "{name} {topic}");
+        }
+        for (filter, may) in [("d/+/x", false), ("d/+", false), ("d/#", false), ("x/#", true), ("#", true)] {
+            assert_eq!(access.may_subscribe(&identity, filter), may, "{name} {filter}");
         }
     }
 }

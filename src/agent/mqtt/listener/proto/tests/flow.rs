@@ -92,9 +92,31 @@ fn a_keep_alive_runs_from_packet_to_packet_and_not_at_all_when_there_is_none() {
 }
 
 #[test]
-fn the_longest_keep_alive_holds_for_whoever_asks_for_none() {
+fn the_longest_keep_alive_holds_for_who_can_be_told_of_it() {
     let limits = ProtoLimits { keep_alive_max: Span::from_secs(60), ..limits() };
-    assert_eq!(opened_with(limits, V3).deadline(), Some(START + Span::from_secs(90)));
-    let short = connect(4, b"\x02\x00\x0a\x00\x01c");
-    assert_eq!(opened_with(limits, &short).deadline(), Some(START + Span::from_secs(15)));
+    for (asked, old, new) in [(0_u8, None, Some(90)), (10, Some(15), Some(15)), (120, Some(180), Some(90))] {
+        for (level, end, properties) in [(4, old, &[][..]), (5, new, &[0])] {
+            let hello = connect(level, &[&[0x02, 0, asked], properties, b"\x00\x01c"].concat());
+            let proto = opened_with(limits, &hello);
+            let end = end.map(|secs| START + Span::from_secs(secs));
+            assert_eq!((proto.deadline(), proto.has_keep_alive()), (end, end.is_some()), "{asked} s, level {level}");
+        }
+    }
+}
+
+#[test]
+fn whoever_subscribes_often_waits_for_the_answers() {
+    for connect in [V5, V3] {
+        let mut proto = opened(connect);
+        let is_v5 = connect == V5;
+        let subscribe = if is_v5 { &b"\x82\x07\0\x07\0\0\x01a\0"[..] } else { b"\x82\x06\0\x07\0\x01a\0" };
+        let unsubscribe = if is_v5 { &b"\xa2\x06\0\x08\0\0\x01a"[..] } else { b"\xa2\x05\0\x08\0\x01a" };
+        let (read, result) = feed(&mut proto, &[subscribe, unsubscribe].concat().repeat(10));
+        assert_eq!((read.len(), result, proto.wants_read()), (REQUESTS_MAX, Ok(()), false));
+        assert!(!proto.has_held_back() && proto.deadline().is_none(), "its silence is ours");
+        assert_eq!(proto.tell(&ToClient::SubAck { packet: 7, codes: vec![0] }, START), Told::Written);
+        assert_eq!(proto.tell(&ToClient::UnsubAck { packet: 8, codes: vec![0] }, START), Told::Written);
+        assert!(proto.has_held_back());
+        assert_eq!(feed(&mut proto, &[]).0.len(), 2);
+    }
 }
