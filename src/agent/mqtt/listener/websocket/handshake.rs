@@ -166,7 +166,7 @@ mod tests {
         for (from, to, status) in [
             ("/mqtt", "/other", "404"),
             ("/mqtt", "/mqtt/", "404"),
-            ("/mqtt", "", "400"),
+            ("/mqtt", "", "404"),
             ("GET", "POST", "400"),
             ("GET ", "GET  ", "400"),
             ("HTTP/1.1", "HTTP/1.0", "400"),

@@ -47,7 +47,7 @@ const MALFORMED: &[(u8, &str, u8, &[u8], u8)] = &[
     (4, "UNSUBSCRIBE empty", 0xa2, b"\0\x01", 0x82),
     (4, "UNSUBSCRIBE a+", 0xa2, b"\0\x01\0\x02a+", 0x8f),
     (5, "PUBLISH to nothing", 0x30, b"\0\0\0", 0x82),
-    (5, "PUBLISH alias 0", 0x30, b"\0\x01a\x03\x23\0\0", 0x82),
+    (5, "PUBLISH alias 0", 0x30, b"\0\x01a\x03\x23\0\0", 0x94),
     (5, "PUBLISH alias 5", 0x30, b"\0\x01a\x03\x23\0\x05", 0x94),
     (5, "PUBLISH unknown alias", 0x30, b"\0\0\x03\x23\0\x01", 0x82),
     (5, "PUBLISH subscription", 0x30, b"\0\x01a\x02\x0b\x01", 0x82),
