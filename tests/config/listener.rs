@@ -94,30 +94,6 @@ fn its_defaults_are_those_of_the_program() {
     assert_eq!(config.pipeline.broker, Some(BrokerLimits::default()));
 }
 
-/// Of [`LISTENER`].
-fn full_access() -> AccessSpec {
-    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    AccessSpec {
-        password_file: Some("/etc/tidegate/listener.passwords".into()),
-        anonymous_on_loopback: true,
-        rules: vec![
-            AccessRule {
-                user: Some("dash*".into()),
-                publish: texts(&[]),
-                subscribe: texts(&["devices/#"]),
-                deny: texts(&[]),
-            },
-            AccessRule {
-                user: Some("*".into()),
-                publish: texts(&["devices/{username}/#", "status/{client_id}"]),
-                subscribe: texts(&["devices/{username}/#", "$SYS/#"]),
-                deny: texts(&["devices/+/secret/#"]),
-            },
-            AccessRule { user: None, publish: texts(&["local/#"]), subscribe: texts(&[]), deny: texts(&[]) },
-        ],
-    }
-}
-
 #[test]
 fn a_full_listener_says_what_it_says() {
     let Checked { config, warnings, .. } = accepted(&with(LISTENER));
@@ -140,9 +116,36 @@ fn a_full_listener_says_what_it_says() {
             SocketSpec { address: SocketAddress::Unix("/run/tidegate/mqtt.sock".into()), websocket: false, tls: None },
         ]
     );
-    assert_eq!(listener.access, full_access());
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     assert_eq!(
-        listener.limits,
+        listener.access,
+        AccessSpec {
+            password_file: Some("/etc/tidegate/listener.passwords".into()),
+            anonymous_on_loopback: true,
+            rules: vec![
+                AccessRule {
+                    user: Some("dash*".into()),
+                    publish: texts(&[]),
+                    subscribe: texts(&["devices/#"]),
+                    deny: texts(&[])
+                },
+                AccessRule {
+                    user: Some("*".into()),
+                    publish: texts(&["devices/{username}/#", "status/{client_id}"]),
+                    subscribe: texts(&["devices/{username}/#", "$SYS/#"]),
+                    deny: texts(&["devices/+/secret/#"]),
+                },
+                AccessRule { user: None, publish: texts(&["local/#"]), subscribe: texts(&[]), deny: texts(&[]) },
+            ],
+        }
+    );
+}
+
+#[test]
+fn a_full_listener_limits_what_it_says() {
+    let Checked { config, .. } = accepted(&with(LISTENER));
+    assert_eq!(
+        config.listener.unwrap().limits,
         ConnectionLimits {
             connections: 100,
             connections_per_address: 10,

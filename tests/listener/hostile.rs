@@ -93,7 +93,7 @@ impl Siege {
     fn end_without_newcomers(self, cap_kib: u64) -> Figures {
         let honest = self.honest.end();
         let memory = self.server.memory();
-        let cpu = self.server.cpu_time().saturating_sub(self.cpu_before);
+        let cpu = self.server.cpu_time() - self.cpu_before;
         let status = self.server.status();
         println!(
             "{}: peak {} KiB, now {} KiB, CPU {cpu:?}, honest: {} served, the slowest in {:?}\n  {}\n  {}",
@@ -109,7 +109,7 @@ impl Siege {
         assert!(!log.contains("panicked"), "{}: a panic", self.name);
         assert!(!log.contains("ERROR"), "{}: {log}", self.name);
         assert!(memory.peak_kib <= cap_kib, "{}: {} KiB are above {cap_kib}", self.name, memory.peak_kib);
-        Figures { status, resident_kib: memory.resident_kib }
+        Figures { status, resident_kib: memory.resident_kib, cpu }
     }
 }
 
@@ -117,6 +117,7 @@ impl Siege {
 struct Figures {
     status: serde_json::Value,
     resident_kib: u64,
+    cpu: Duration,
 }
 
 impl Figures {

@@ -43,7 +43,8 @@ impl Device {
         let (system, number) = spec.wire.system(index);
         let mut rng = Rng::fork(spec.seed, u64::from(index));
         let quarters = WALKS.map(|(low, high)| i64::midpoint(low, high) + upto(&mut rng, 80) - 40);
-        let skew_ms = if drawn(&mut rng, spec.skew.0) {
+        // The share alone, without a skew, changes nothing of a run.
+        let skew_ms = if !spec.skew.1.is_zero() && drawn(&mut rng, spec.skew.0) {
             let most = i64::try_from(spec.skew.1.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
             upto(&mut rng, most * 2) - most
         } else {

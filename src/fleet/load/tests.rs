@@ -124,6 +124,12 @@ fn a_burst_sends_so_many_at_once_and_the_rest_at_the_end() {
 }
 
 #[test]
+fn a_share_of_devices_without_a_skew_is_the_run_without_it() {
+    let with = LoadSpec { skew: (half(), Duration::ZERO), ..spec("mixed") };
+    assert!(Load::new(with).eq(Load::new(spec("mixed"))));
+}
+
+#[test]
 fn clocks_that_are_off_stay_off_by_the_same_and_within_the_bound() {
     let with = LoadSpec { skew: (half(), SECOND * 90), ..spec("tidegate-json") };
     let mut off: BTreeMap<u32, BTreeSet<i64>> = BTreeMap::new();

@@ -17,7 +17,7 @@ fn a_subscription_named_a_thousand_times_is_one() {
         device.send(&publish(Version::V5, 0x01, &format!("kept/{number}"), 0, &[], b"kept"));
     }
     device.ping();
-    let again = subscribe(Version::V5, 1, &[], &vec![("kept/#", 0); 1_000]);
+    let again = subscribe(Version::V5, 1, &[], &[("kept/#", 0); 1_000]);
     let mut attack = Attack::new();
     for number in 0..3 {
         attack.flood(siege.server.port, hello(&format!("flood-{number}")), again.clone(), true);

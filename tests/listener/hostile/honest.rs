@@ -35,16 +35,16 @@ impl Honest {
         let (round, rounds) = channel();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut done = Served { rounds: 0, slowest: Duration::ZERO };
+            let mut served = Served { rounds: 0, slowest: Duration::ZERO };
             while !stopped.load(Ordering::Relaxed) {
                 let began = Instant::now();
-                one_round(&mut device, &mut reader, done.rounds);
-                done.rounds += 1;
-                done.slowest = done.slowest.max(began.elapsed());
+                one_round(&mut device, &mut reader, served.rounds);
+                served.rounds += 1;
+                served.slowest = served.slowest.max(began.elapsed());
                 // Nobody listens any more at the end.
                 let _ = round.send(());
             }
-            done
+            served
         });
         Honest { stop, rounds, thread }
     }

@@ -22,20 +22,9 @@ const AGAIN: Duration = Duration::from_mins(1);
 const TRIES: u32 = 5;
 
 /// What a client is connected by.
-pub(super) trait Socket: AsyncRead + AsyncWrite + Probe + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Probe + Send + Unpin> Socket for T {}
-
-/// Of a socket.
 pub(super) trait Probe {
     /// From now on, the kernel looks whether the other side is there.
     fn probe(&self);
-}
-
-impl Probe for Box<dyn Socket> {
-    fn probe(&self) {
-        (**self).probe();
-    }
 }
 
 impl Probe for TcpStream {
@@ -49,6 +38,17 @@ impl Probe for TcpStream {
 impl Probe for TlsStream<TcpStream> {
     fn probe(&self) {
         self.get_ref().0.probe();
+    }
+}
+
+/// Whatever a client comes through.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Probe + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Probe + Send + Unpin> Socket for T {}
+
+impl Probe for Box<dyn Socket> {
+    fn probe(&self) {
+        (**self).probe();
     }
 }
 

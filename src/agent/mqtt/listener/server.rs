@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tracing::{debug, info, warn};
@@ -25,7 +24,7 @@ use super::facts::ListenerFacts;
 use super::hand_over::poll_read_into;
 use super::outbox::{Outgoing, ToSocket, outbox};
 use super::packet::Hello;
-use super::probe::Probe;
+use super::probe::Socket;
 use super::proto::{Accepted, ProtoLimits, Read};
 use super::reply::{Goodbye, Refusal};
 
@@ -98,12 +97,7 @@ impl Server {
     }
 
     /// Serves a socket until its end.
-    pub(super) async fn serve<S: AsyncRead + AsyncWrite + Probe + Unpin>(
-        &self,
-        stream: S,
-        peer: Peer,
-        mut stop: watch::Receiver<bool>,
-    ) {
+    pub(super) async fn serve<S: Socket>(&self, stream: S, peer: Peer, mut stop: watch::Receiver<bool>) {
         let mut connection = Connection::new(self.number(), self, peer, stream);
         let end = self.admit_and_serve(&mut connection, &mut stop).await;
         if let Some(reason) = end.name()
@@ -114,7 +108,7 @@ impl Server {
         Box::pin(connection.close()).await;
     }
 
-    async fn admit_and_serve<S: AsyncRead + AsyncWrite + Probe + Unpin>(
+    async fn admit_and_serve<S: Socket>(
         &self,
         connection: &mut Connection<'_, S>,
         stop: &mut watch::Receiver<bool>,
@@ -163,7 +157,7 @@ impl Server {
     }
 
     /// Until the CONNECT has arrived.
-    async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn hear<S: Socket>(
         &self,
         connection: &mut Connection<'_, S>,
         stop: &mut watch::Receiver<bool>,
@@ -245,7 +239,7 @@ impl Server {
     }
 
     /// Until the broker has the session, and where that is durable, until it is.
-    async fn await_session<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn await_session<S: Socket>(
         &self,
         connection: &mut Connection<'_, S>,
         outgoing: &Outgoing,

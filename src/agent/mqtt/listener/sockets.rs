@@ -22,7 +22,7 @@ use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
 
 use super::certificate::common_name;
-use super::probe::{Probe, Socket};
+use super::probe::Socket;
 use super::server::{Peer, Server};
 use super::server_tls::ServerTls;
 use super::websocket;
