@@ -9,17 +9,18 @@ mod attack;
 mod bombs;
 mod brute_force;
 mod connections;
-mod fan_out;
+
 mod floods;
 mod honest;
 mod large;
 mod mutated;
+mod unread;
 
 use std::time::{Duration, Instant};
 
 use crate::client::{Connect, WAIT_MAX};
 use crate::server::{Section, Server};
-use crate::wire::Version;
+use crate::wire::{Version, four, property};
 
 use honest::Honest;
 
@@ -93,7 +94,7 @@ impl Siege {
     fn end_without_newcomers(self, cap_kib: u64) -> Figures {
         let honest = self.honest.end();
         let memory = self.server.memory();
-        let cpu = self.server.cpu_time() - self.cpu_before;
+        let cpu = self.server.cpu_time().saturating_sub(self.cpu_before);
         let status = self.server.status();
         println!(
             "{}: peak {} KiB, now {} KiB, CPU {cpu:?}, honest: {} served, the slowest in {:?}\n  {}\n  {}",
@@ -109,7 +110,7 @@ impl Siege {
         assert!(!log.contains("panicked"), "{}: a panic", self.name);
         assert!(!log.contains("ERROR"), "{}: {log}", self.name);
         assert!(memory.peak_kib <= cap_kib, "{}: {} KiB are above {cap_kib}", self.name, memory.peak_kib);
-        Figures { status, resident_kib: memory.resident_kib, cpu }
+        Figures { status, resident_kib: memory.resident_kib }
     }
 }
 
@@ -117,7 +118,6 @@ impl Siege {
 struct Figures {
     status: serde_json::Value,
     resident_kib: u64,
-    cpu: Duration,
 }
 
 impl Figures {
@@ -130,6 +130,11 @@ impl Figures {
     fn broker(&self, name: &str) -> u64 {
         self.status["engine"]["broker"][name].as_u64().unwrap_or_else(|| panic!("{name} in {}", self.status))
     }
+}
+
+/// A will that waits for long, as a property.
+fn four_hours() -> Vec<u8> {
+    four(property::WILL_DELAY, 4 * 3_600)
 }
 
 /// As many file descriptors as the system allows this process. Returns their number.

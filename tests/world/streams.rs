@@ -164,7 +164,6 @@ fn packet(dice: &mut Dice, is_v5: bool) -> Vec<u8> {
             }
             if kind == 6 { 0x82 } else { 0xa2 }
         }
-        8 | 9 => 0xc0,
         10 if dice.one_in(10) => 0xe0,
         11 if dice.one_in(10) => {
             body.extend((0..dice.below(20)).map(|_| dice.byte()));

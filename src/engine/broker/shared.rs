@@ -6,9 +6,8 @@
 use super::subscriptions::{Choose, Subscriber};
 
 /// The members of `$share/<name>/<filter>`.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Group {
-    name: Box<str>,
     pub(super) members: Vec<Subscriber>,
     /// Whose turn it is; forgotten at a restart.
     turn: usize,
@@ -26,14 +25,6 @@ pub(super) enum Fitness {
 }
 
 impl Group {
-    pub(super) fn new(name: &str, first: Subscriber) -> Group {
-        Group { name: name.into(), members: vec![first], turn: 0 }
-    }
-
-    pub(super) fn is_named(&self, name: &str) -> bool {
-        *self.name == *name
-    }
-
     /// The one that gets the next message.
     pub(super) fn next(&mut self, choose: Choose<'_>) -> Option<Subscriber> {
         let at = choose(&self.members, self.turn % self.members.len().max(1))?;

@@ -28,6 +28,8 @@ const LEVEL_BYTES: usize = 448;
 /// Bytes that a subscription is counted with, beside its filter and its levels: its places in
 /// the session and in the tree.
 const SUBSCRIPTION_BYTES: usize = 256;
+/// Bytes more of a shared one: its group, which may have no other member.
+const GROUP_BYTES: usize = 512;
 
 /// What a subscription asks for, the filter aside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +81,7 @@ struct Node {
 #[derive(Default, Debug)]
 struct Ends {
     plain: Vec<Subscriber>,
-    groups: Vec<Group>,
+    groups: BTreeMap<Box<str>, Group>,
 }
 
 /// The group of a shared subscription, and the filter proper.
@@ -98,7 +100,8 @@ pub(super) fn fits(filter: &str) -> bool {
 /// Bytes that a subscription is counted with, its levels aside: the filter stands in the
 /// session and in the tree.
 pub(super) fn bytes_of(filter: &str) -> usize {
-    SUBSCRIPTION_BYTES + 2 * filter.len()
+    let group = if split_shared(filter).0.is_some() { GROUP_BYTES } else { 0 };
+    SUBSCRIPTION_BYTES + group + 2 * filter.len()
 }
 
 /// True when `topic` is what `filter` asks for.
@@ -229,23 +232,25 @@ impl Node {
 impl Ends {
     fn insert(&mut self, group: Option<&str>, subscriber: Subscriber) {
         let Some(name) = group else { return put(&mut self.plain, subscriber) };
-        match self.groups.iter_mut().find(|group| group.is_named(name)) {
+        match self.groups.get_mut(name) {
             Some(group) => put(&mut group.members, subscriber),
-            None => self.groups.push(Group::new(name, subscriber)),
+            None => put(&mut self.groups.entry(name.into()).or_default().members, subscriber),
         }
     }
 
     fn remove(&mut self, group: Option<&str>, session: SessionNo) {
         let Some(name) = group else { return self.plain.retain(|known| known.session != session) };
-        if let Some(group) = self.groups.iter_mut().find(|group| group.is_named(name)) {
+        if let Some(group) = self.groups.get_mut(name) {
             group.members.retain(|known| known.session != session);
+            if group.members.is_empty() {
+                self.groups.remove(name);
+            }
         }
-        self.groups.retain(|group| !group.members.is_empty());
     }
 
     fn collect(&mut self, found: &mut Found, choose: Choose<'_>) {
         found.plain.extend_from_slice(&self.plain);
-        found.shared.extend(self.groups.iter_mut().filter_map(|group| group.next(choose)));
+        found.shared.extend(self.groups.values_mut().filter_map(|group| group.next(choose)));
     }
 
     fn is_empty(&self) -> bool {

@@ -1,24 +1,28 @@
-//! Floods: very many packets of one kind, and readers that do not read.
+//! Floods: very many packets of one kind.
 
-use super::Siege;
-use super::attack::Attack;
+use super::attack::{Attack, ends, say};
+use super::{Figures, Siege, scaled};
 use crate::client::Connect;
-use crate::wire::{
-    Version, ack, four, kind, packet, properties, property, publish, subscribe, text, unsubscribe, worded,
-};
+use crate::wire::{Version, ack, kind, publish, subscribe, unsubscribe};
 
 const FLOODERS: usize = 20;
+/// Of one burst.
+const PACKETS: u16 = 5_000;
 
-fn hello(version: Version, id: &str) -> Vec<u8> {
-    Connect::new(version, id).bytes()
+fn hello(number: usize) -> Vec<u8> {
+    Connect::new(Version::V5, &format!("flood-{number}")).bytes()
 }
 
 /// Each of these, from `FLOODERS` connections that read their answers, or not.
-fn flooded(name: &'static str, reads: bool, burst: impl Fn(usize) -> Vec<u8>) -> super::Figures {
+fn flooded(name: &'static str, reads: bool, burst: impl Fn(usize) -> Vec<u8>) -> Figures {
     let siege = Siege::begin(name, "");
+    flood(siege, reads, burst)
+}
+
+fn flood(siege: Siege, reads: bool, burst: impl Fn(usize) -> Vec<u8>) -> Figures {
     let mut attack = Attack::new();
     for number in 0..FLOODERS {
-        attack.flood(siege.server.port, hello(Version::V5, &format!("flood-{number}")), burst(number), reads);
+        attack.flood(siege.server.port, hello(number), burst(number), reads);
     }
     siege.endure();
     attack.end();
@@ -27,17 +31,40 @@ fn flooded(name: &'static str, reads: bool, burst: impl Fn(usize) -> Vec<u8>) ->
 
 #[test]
 fn pings_flood() {
-    flooded("PINGREQ, answers read", true, |_| [kind::PINGREQ, 0].repeat(8_000));
-    let figures = flooded("PINGREQ, answers not read", false, |_| [kind::PINGREQ, 0].repeat(8_000));
-    let _ = figures;
+    for (name, reads) in [("PINGREQ", true), ("PINGREQ, answers not read", false)] {
+        flooded(name, reads, |_| [kind::PINGREQ, 0].repeat(usize::from(PACKETS)));
+    }
 }
 
 #[test]
-fn releases_and_acknowledgements_of_nothing_flood() {
-    flooded("PUBREL", true, |_| (1..5_000).flat_map(|id| ack(kind::PUBREL, id)).collect());
-    flooded("PUBREL, answers not read", false, |_| (1..5_000).flat_map(|id| ack(kind::PUBREL, id)).collect());
-    flooded("PUBREC", true, |_| (1..5_000).flat_map(|id| ack(kind::PUBREC, id)).collect());
-    flooded("PUBACK", true, |_| (1..5_000).flat_map(|id| ack(kind::PUBACK, id)).collect());
+fn acknowledgements_of_nothing_flood() {
+    for (name, first, reads) in [
+        ("PUBREL", kind::PUBREL, true),
+        ("PUBREL, answers not read", kind::PUBREL, false),
+        ("PUBREC", kind::PUBREC, true),
+        ("PUBACK", kind::PUBACK, true),
+        ("PUBCOMP", kind::PUBCOMP, true),
+    ] {
+        flooded(name, reads, |_| (1..PACKETS).flat_map(|id| ack(first, id)).collect());
+    }
+}
+
+#[test]
+fn messages_flood() {
+    let small = |flags: u8| {
+        move |_: usize| (1..PACKETS).flat_map(|id| publish(Version::V5, flags, "f", id, &[], b"")).collect::<Vec<u8>>()
+    };
+    flooded("QoS 0, nobody subscribes", true, small(0));
+    for (name, flags) in [("QoS 1, window exceeded", 0x02), ("QoS 2, window exceeded", 0x04)] {
+        let figures = flooded(name, true, small(flags));
+        assert!(figures.refused("receive_maximum") > 0, "ended, and back again");
+    }
+    let large = publish(Version::V5, 0, "f", 0, &[], &vec![b'x'; 200_000]);
+    flooded("large messages, nobody subscribes", true, |_| large.clone());
+    let figures = flooded("CONNECT, again and again", true, hello);
+    assert!(figures.refused("protocol") > 0);
+    let figures = flooded("CONNECT of one client id", true, |_| Connect::new(Version::V311, "one").bytes());
+    assert!(figures.refused("protocol") > 0);
 }
 
 #[test]
@@ -53,55 +80,45 @@ fn subscriptions_flood() {
     });
 }
 
-#[test]
-fn messages_flood() {
-    let small =
-        |flags: u8| move |_: usize| (1..2_000).flat_map(|id| publish(Version::V5, flags, "f", id, &[], b"")).collect();
-    flooded("QoS 0, nobody subscribes", true, small(0));
-    // More than may be unanswered: ended, and back again.
-    flooded("QoS 1, window exceeded", true, small(0x02));
-    flooded("QoS 2, window exceeded", true, small(0x04));
-    flooded("CONNECT, again and again", true, |number| hello(Version::V5, &format!("flood-{number}")));
-}
-
-/// Publishers flood readers that never read.
-fn unread(name: &'static str, readers: usize, qos: u8, message: &[u8]) -> super::Figures {
+/// With as much retained as may be.
+fn with_retained(name: &'static str) -> Siege {
     let siege = Siege::begin(name, "");
-    let port = siege.server.port;
-    let mut attack = Attack::new();
-    let lazy: Vec<_> = (0..readers)
-        .map(|number| {
-            let hello =
-                [hello(Version::V5, &format!("lazy-{number}")), subscribe(Version::V5, 1, &[], &[("flood", qos)])];
-            super::attack::say(port, &hello.concat()).expect("there is room")
-        })
-        .collect();
-    for number in 0..3 {
-        attack.flood(port, hello(Version::V5, &format!("flood-{number}")), message.to_vec(), true);
+    let mut device = Connect::new(Version::V5, "device").open(&siege.server);
+    for number in 0..4_096 {
+        device.send(&publish(Version::V5, 0x01, &format!("kept/{number}"), 0, &[], b"kept"));
     }
-    siege.endure();
-    attack.end();
-    drop(lazy);
-    siege.end()
+    device.ping();
+    siege
 }
 
 #[test]
-fn a_reader_that_never_reads_is_given_up() {
-    let large = vec![b'x'; 200_000];
-    unread("large messages at QoS 0, nobody reads", 1, 0, &publish(Version::V5, 0, "flood", 1, &[], &large));
-    unread("small messages at QoS 0, nobody reads", 1, 0, &publish(Version::V5, 0, "flood", 1, &[], b"x").repeat(500));
-    unread("messages at QoS 1, nobody reads", 1, 1, &publish(Version::V5, 0x02, "flood", 1, &[], &large));
-    let wordy: Vec<u8> = (0..4)
-        .flat_map(|_| [&[property::USER][..], &text("k".repeat(30_000)), &text("v".repeat(30_000))].concat())
-        .collect();
-    unread("user properties, nobody reads", 1, 0, &publish(Version::V5, 0, "flood", 1, &wordy, b""));
-    let _ = (packet, properties, four, worded);
+fn what_is_retained_is_asked_for_again_and_again() {
+    flood(with_retained("one filter a thousand times"), true, |_| {
+        subscribe(Version::V5, 1, &[], &vec![("kept/#", 0); 1_000])
+    });
+    flood(with_retained("one filter in a thousand packets"), true, |_| {
+        subscribe(Version::V5, 1, &[], &[("kept/#", 0)]).repeat(1_000)
+    });
+    flood(with_retained("one filter at QoS 1, not acknowledged"), true, |_| {
+        subscribe(Version::V5, 1, &[], &[("kept/#", 1)]).repeat(1_000)
+    });
 }
 
 #[test]
-fn many_readers_that_never_read_share_one_bound() {
-    let large = vec![b'x'; 200_000];
-    unread("large messages at QoS 0, 500 do not read", 500, 0, &publish(Version::V5, 0, "flood", 1, &[], &large));
-    unread("large messages at QoS 1, 500 do not read", 500, 1, &publish(Version::V5, 0x02, "flood", 1, &[], &large));
-    unread("small messages, 500 do not read", 500, 0, &publish(Version::V5, 0, "flood", 1, &[], b"x").repeat(500));
+fn whoever_says_goodbye_in_a_crowd_is_let_go() {
+    let siege = Siege::begin("goodbye behind a megabyte", "");
+    let mut attack = Attack::new();
+    for number in 0..FLOODERS {
+        let port = siege.server.port;
+        let megabyte = publish(Version::V5, 0, "f", 0, &[], &vec![b'x'; 200_000]).repeat(5);
+        let bytes = [hello(number), megabyte, vec![kind::DISCONNECT, 0]].concat();
+        attack.add(move |_| {
+            for _ in 0..scaled(10) {
+                ends(&mut say(port, &bytes).expect("there is room"));
+            }
+        });
+    }
+    attack.finish();
+    siege.until("they are gone", |status| status["listener"]["connected"] == 2);
+    siege.end();
 }

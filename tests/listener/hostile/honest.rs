@@ -35,16 +35,16 @@ impl Honest {
         let (round, rounds) = channel();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut served = Served { rounds: 0, slowest: Duration::ZERO };
+            let mut outcome = Served { rounds: 0, slowest: Duration::ZERO };
             while !stopped.load(Ordering::Relaxed) {
                 let began = Instant::now();
-                one_round(&mut device, &mut reader, served.rounds);
-                served.rounds += 1;
-                served.slowest = served.slowest.max(began.elapsed());
+                one_round(&mut device, &mut reader, outcome.rounds);
+                outcome.rounds += 1;
+                outcome.slowest = outcome.slowest.max(began.elapsed());
                 // Nobody listens any more at the end.
                 let _ = round.send(());
             }
-            served
+            outcome
         });
         Honest { stop, rounds, thread }
     }

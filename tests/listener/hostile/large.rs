@@ -1,11 +1,11 @@
 //! Packets that are too large, and such as never end.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::Siege;
 use super::attack::{ends, say};
-use crate::client::Connect;
+use crate::client::{Connect, WAIT_MAX};
 use crate::wire::{BOTH, Version, publish, subscribe, text, varint};
 
 /// The largest packet that the listener takes.
@@ -77,4 +77,41 @@ fn the_rest_of_a_large_packet_keeps_no_room() {
     siege.endure();
     drop(crowd);
     siege.end();
+}
+
+#[test]
+fn websocket_messages_that_never_end_count_with_the_others() {
+    let section = |_: &std::path::Path, port: u16| {
+        format!("tcp = '127.0.0.1:{port}'\nwebsocket = '127.0.0.2:{port}'\nack_within = '10ms'\n")
+    };
+    let siege = Siege::configured(
+        "half-sent WebSocket messages",
+        &section,
+        &Connect::new(Version::V311, "honest"),
+        &Connect::new(Version::V5, "reader"),
+    );
+    let upgrade = "GET /mqtt HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    // Binary, whole, masked, 250,000 bytes; and in parts, with a ping between them.
+    let header = [&[0x82, 0xFF][..], &250_000_u64.to_be_bytes(), &[0; 4]].concat();
+    let half = [&header[..], &vec![b'x'; 240_000]].concat();
+    let part = |first: u8| [&[first, 0xFE][..], &60_000_u16.to_be_bytes(), &[0; 4], &vec![b'x'; 60_000]].concat();
+    let ping = [0x89, 0x80, 0, 0, 0, 0];
+    let parts = [&part(0x02)[..], &ping, &part(0x00), &ping, &part(0x00), &ping, &part(0x00)].concat();
+    let crowd: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|number| {
+            let mut stream = TcpStream::connect((std::net::Ipv4Addr::new(127, 0, 0, 2), siege.server.port)).unwrap();
+            stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
+            stream.write_all(upgrade.as_bytes()).unwrap();
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 101");
+            // It may be ended before all is written.
+            let _ = stream.write_all(if number % 2 == 0 { &half } else { &parts });
+            stream
+        })
+        .collect();
+    siege.endure();
+    drop(crowd);
+    assert!(siege.end().refused("memory") > 0, "not all of them fit");
 }

@@ -15,9 +15,9 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tracing::{debug, trace};
 
 use crate::agent::clock::sleep;
@@ -29,25 +29,15 @@ use super::access::Identity;
 use super::end::End;
 use super::hand_over::poll_read_into;
 use super::outbox::{Outgoing, ToSocket};
+use super::output::Output;
 use super::packet::FromClient;
 use super::proto::{Proto, Read};
 use super::reply::{AckReason, Goodbye, Told};
 use super::server::{Peer, Server};
 
-/// Bytes of encoded output beyond which nothing more is encoded.
-const OUTPUT_BYTES: usize = 64 * 1024;
-/// Bytes of buffers for it that are kept while there is none.
-const OUTPUT_KEPT: usize = 32 * 1024;
-/// For a client to take what it is sent. Else it is gone.
-const WRITE_MAX: Span = Span::from_secs(10);
-/// The same, where its output takes room that others need.
-const WRITE_MAX_CROWDED: Span = Span::from_secs(1);
-/// Until a delivery is looked at again for which there was no room.
-const LOOK_AGAIN: Span = Span::from_millis(100);
 /// For the last bytes, and for the client to close its side.
 const LINGER: Span = Span::from_millis(500);
-/// A half-received packet of this size is not dropped for the memory of all, and so much output is
-/// not counted in it.
+/// A half-received packet of this size is not dropped for the memory of all.
 pub(super) const SMALL_BYTES: usize = 8 * 1024;
 
 /// One connection that is served.
@@ -60,13 +50,7 @@ pub(super) struct Connection<'a, S> {
     /// Decoded and not handed over.
     pub(super) read: Vec<Read>,
     /// Encoded and not sent.
-    out: BytesMut,
-    /// The most that was in it since its memory was given back.
-    out_peak: usize,
-    /// Bytes of it, as counted in the sum of all.
-    counted_output: usize,
-    /// That sum is all that it may be: only a little is encoded.
-    is_crowded: bool,
+    output: Output,
     /// What was written may still wait in layers between, such as TLS.
     is_flushing: bool,
     /// Bytes of a packet that has not arrived whole, as counted in the sum of all.
@@ -74,8 +58,6 @@ pub(super) struct Connection<'a, S> {
     timer: Option<Timer>,
     /// When it last had anything to do; read once per wake-up.
     pub(super) now: ProcTime,
-    /// Since when the output waits.
-    writing_since: Option<ProcTime>,
     /// The client is not read before this.
     pub(super) paused_until: ProcTime,
     /// Messages that it may send at once, in thousandths.
@@ -112,15 +94,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             stream,
             proto: Proto::new(server.proto_limits, now),
             read: Vec::new(),
-            out: BytesMut::new(),
-            out_peak: 0,
-            counted_output: 0,
-            is_crowded: false,
+            output: Output::default(),
             is_flushing: false,
             half_read: 0,
             timer: None,
             now,
-            writing_since: None,
             paused_until: ProcTime::default(),
             allowance: 0,
             allowed_at: now,
@@ -145,9 +123,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 }
             }
             let idle = waiting.is_none() && self.read.is_empty();
+            if idle && self.proto.is_closed() {
+                // It said goodbye while the inbox was full: by now that is handed over.
+                ended.get_or_insert(End::Goodbye);
+            }
             if idle && let Some(end) = ended {
                 debug!(%end, "a client's connection ends");
                 return end;
+            }
+            if waiting.is_none() && ended.is_none() && self.read.is_empty() && self.proto.has_held_back() {
+                // More came at once than one may have taken in at once: others are next.
+                yield_now().await;
+                continue;
             }
             let turn = self.turn(who, outgoing, &mut waiting, ended.is_some(), stop).await;
             if let Err(end) = turn {
@@ -173,17 +160,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         stop: &watch::Receiver<bool>,
     ) -> Result<(), End> {
         let now = self.now;
-        let output = self.collect();
-        self.count_output(output);
-        if output == 0 {
-            self.writing_since = None;
-        } else if now.since(*self.writing_since.get_or_insert(now)) >= self.write_max() {
+        self.output.append(self.proto.output());
+        self.output.count(now, &self.server.encoded, self.server.limits.memory_bytes);
+        let is_wanted = outgoing.has_what_others_need();
+        if self.output.is_stuck(now, is_wanted) {
             return Err(End::Slow);
         }
-        let may_read = waiting.is_none() && !ended && output < self.output_max();
+        let is_full = self.output.is_full(0);
+        let may_read = waiting.is_none() && !ended && !is_full;
         let reading = may_read && self.proto.wants_read() && self.paused_until <= now;
-        let is_held_back = self.is_crowded && outgoing.is_next_larger(SMALL_BYTES.saturating_sub(output));
-        let telling = output < self.output_max() && !is_held_back;
+        let is_held_back = self.output.message_max().is_some_and(|max| outgoing.is_next_larger(max));
+        let telling = !is_full && !is_held_back;
         self.arm(now, may_read, is_held_back);
         let mut has_waited = false;
         let turn = poll_fn(|context| {
@@ -196,9 +183,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             Turn::Sent(sent) => {
                 match sent? {
                     0 => return Err(End::Closed),
-                    sent => self.out.advance(sent),
+                    sent => self.output.handle_sent(sent),
                 }
-                self.writing_since = None;
                 Ok(())
             }
             Turn::Broken(error) => Err(error.into()),
@@ -233,10 +219,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         telling: bool,
         reading: bool,
     ) -> Poll<Turn> {
-        let Connection { stream, proto, read, out, is_flushing, timer, now, .. } = self;
+        let Connection { stream, proto, read, output, is_flushing, timer, now, .. } = self;
         let mut stream = Pin::new(stream);
-        if !out.is_empty() {
-            if let Poll::Ready(sent) = stream.as_mut().poll_write(context, out) {
+        if !output.bytes().is_empty() {
+            if let Poll::Ready(sent) = stream.as_mut().poll_write(context, output.bytes()) {
                 *is_flushing = true;
                 return Poll::Ready(Turn::Sent(sent));
             }
@@ -262,44 +248,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             Some(timer) => timer.poll(context, *now).map(|()| Turn::Timer),
             None => Poll::Pending,
         }
-    }
-
-    /// What the protocol has to say joins what waits to be sent. Returns its bytes.
-    fn collect(&mut self) -> usize {
-        let fresh = self.proto.output();
-        if self.out.is_empty() {
-            std::mem::swap(&mut self.out, fresh);
-            if self.out_peak > OUTPUT_KEPT {
-                // What has sent much once does not keep the memory for it.
-                *fresh = BytesMut::new();
-                self.out_peak = 0;
-            }
-        } else if !fresh.is_empty() {
-            self.out.extend_from_slice(fresh);
-            fresh.clear();
-        }
-        self.out_peak = self.out_peak.max(self.out.len());
-        self.out.len()
-    }
-
-    /// Most connections have little output most of the time, and are not counted at all.
-    fn count_output(&mut self, output: usize) {
-        let counted = if output > SMALL_BYTES { output } else { 0 };
-        let before = std::mem::replace(&mut self.counted_output, counted);
-        let sum = &self.server.encoded;
-        if counted != before {
-            sum.fetch_add(counted, Ordering::Relaxed);
-            sum.fetch_sub(before, Ordering::Relaxed);
-        }
-        self.is_crowded = sum.load(Ordering::Relaxed) >= self.server.limits.memory_bytes;
-    }
-
-    fn output_max(&self) -> usize {
-        if self.is_crowded { SMALL_BYTES } else { OUTPUT_BYTES }
-    }
-
-    fn write_max(&self) -> Span {
-        if self.is_crowded && self.counted_output > 0 { WRITE_MAX_CROWDED } else { WRITE_MAX }
     }
 
     /// Hands a few bytes to the protocol.
@@ -349,8 +297,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     }
                 }
             }
-            let full = self.out.len() + self.proto.output().len() >= OUTPUT_BYTES;
-            next = if full || self.is_crowded { None } else { outgoing.recv_ready() };
+            let stops = self.output.is_full(self.proto.output().len()) || self.output.message_max().is_some();
+            next = if stops { None } else { outgoing.recv_ready() };
         }
         Ok(())
     }
@@ -377,16 +325,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 at = at.min(self.paused_until);
             }
         }
-        if let Some(since) = self.writing_since {
-            at = at.min(since + WRITE_MAX);
-            if self.counted_output > 0 {
-                // It may be crowded by then.
-                at = at.min(now + WRITE_MAX_CROWDED);
-            }
-        }
-        if is_held_back {
-            at = at.min(now + LOOK_AGAIN);
-        }
+        at = at.min(self.output.deadline(now, is_held_back).unwrap_or(far));
         if self.timer.as_ref().is_none_or(|timer| at < timer.at) {
             self.timer = Some(Timer { at, sleep: Box::pin(sleep(at.since(now))), wakes: None });
         }
@@ -394,10 +333,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// The last bytes; then the client's side is waited for, or it would see a reset instead.
     pub(super) async fn close(&mut self) {
-        self.collect();
+        self.output.append(self.proto.output());
         let deadline = sleep(LINGER);
         let ending = async {
-            let _ = self.stream.write_all_buf(&mut self.out).await;
+            let _ = self.stream.write_all_buf(self.output.rest()).await;
             let _ = self.stream.shutdown().await;
             let mut rest = [0; 512];
             while let Ok(1..) = self.stream.read(&mut rest).await {}
@@ -424,6 +363,6 @@ impl Timer {
 impl<S> Drop for Connection<'_, S> {
     fn drop(&mut self) {
         self.server.half_read.fetch_sub(self.half_read, Ordering::Relaxed);
-        self.server.encoded.fetch_sub(self.counted_output, Ordering::Relaxed);
+        self.output.uncount(&self.server.encoded);
     }
 }

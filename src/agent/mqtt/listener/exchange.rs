@@ -4,18 +4,27 @@
 //! memory that two cores write to moves between them each time. So the engine thread puts what
 //! it has into one list and rings once a round; the network thread deals it out to the
 //! connections and wakes them, which costs it nothing.
+//!
+//! Here is counted what memory all of it takes. A large message is counted once, however many
+//! connections it waits for, and as long as it waits for one of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use tokio::sync::Notify;
 
-use super::outbox::{Queue, ToSocket};
+use crate::engine::broker::packet::Message;
+
+use super::outbox::{DELIVERY_BYTES, Queue, ToSocket};
 
 /// Entries for which the list keeps its memory while it is empty.
 const KEPT_LEN: usize = 4_096;
+
+/// Bytes of a delivery whose message is counted once. Below, it is counted with each delivery.
+const LARGE_BYTES: usize = 4 * 1024;
 
 /// Between the engine thread and all connections.
 #[derive(Debug)]
@@ -25,6 +34,8 @@ pub struct Exchange {
     queues: Mutex<HashMap<u32, Arc<Queue>, FixedState>>,
     bytes: AtomicUsize,
     bytes_max: usize,
+    /// How many connections a large message waits for, by its address.
+    large: Mutex<HashMap<usize, usize, FixedState>>,
 }
 
 /// What a connection is handed.
@@ -46,6 +57,7 @@ impl Exchange {
             queues: Mutex::default(),
             bytes: AtomicUsize::new(0),
             bytes_max,
+            large: Mutex::default(),
         })
     }
 
@@ -77,7 +89,7 @@ impl Exchange {
         for (connection, what) in spare.drain(..) {
             match (queues.get(&connection), what) {
                 (Some(queue), what) => queue.put(what),
-                (None, Handed::ToSocket(what)) => self.release(what.bytes()),
+                (None, Handed::ToSocket(what)) => self.release(&what),
                 (None, Handed::End) => {}
             }
         }
@@ -97,22 +109,55 @@ impl Exchange {
         lock(&self.queues).remove(&connection);
     }
 
-    /// Whether so many bytes more may wait.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.bytes().saturating_add(bytes) <= self.bytes_max
+    /// Whether there is room for it.
+    pub(super) fn has_room(&self, what: &ToSocket) -> bool {
+        let Some(message) = what.message() else { return true };
+        let is_there = what.bytes() >= LARGE_BYTES && lock(&self.large).contains_key(&address(message));
+        let needed = if is_there { DELIVERY_BYTES } else { what.bytes() };
+        self.bytes().saturating_add(needed) <= self.bytes_max
     }
 
-    pub(super) fn hold(&self, bytes: usize) {
-        if bytes > 0 {
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
+    /// Less than half of the room is left.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.bytes() > self.bytes_max / 2
     }
 
-    pub(super) fn release(&self, bytes: usize) {
-        if bytes > 0 {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Counts it, until it is released.
+    pub(super) fn hold(&self, what: &ToSocket) {
+        let Some(message) = what.message() else { return };
+        let mut bytes = what.bytes();
+        if bytes >= LARGE_BYTES {
+            let mut large = lock(&self.large);
+            let waits = large.entry(address(message)).or_default();
+            *waits += 1;
+            if *waits > 1 {
+                bytes = DELIVERY_BYTES;
+            }
         }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
+
+    pub(super) fn release(&self, what: &ToSocket) {
+        let Some(message) = what.message() else { return };
+        let mut bytes = what.bytes();
+        if bytes >= LARGE_BYTES {
+            let mut large = lock(&self.large);
+            if let Entry::Occupied(mut waits) = large.entry(address(message)) {
+                *waits.get_mut() -= 1;
+                if *waits.get() == 0 {
+                    waits.remove();
+                } else {
+                    bytes = DELIVERY_BYTES;
+                }
+            }
+        }
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// No other message has it, as long as somebody waits for this one.
+fn address(message: &Arc<Message>) -> usize {
+    Arc::as_ptr(message).addr()
 }
 
 /// Nothing that is done under these locks can leave something half done.

@@ -22,6 +22,7 @@ mod frame;
 mod gate;
 mod hand_over;
 pub mod outbox;
+mod output;
 pub mod packet;
 mod probe;
 mod properties;

@@ -2,9 +2,9 @@
 //!
 //! What cannot be taken because the client reads too slowly is dropped where the protocol
 //! allows it (`QoS` 0), and else the connection ends: its session keeps the rest for its next
-//! one. Bytes at `QoS` 0 are counted per connection and over all of them, so that many slow
-//! readers cannot exhaust memory together. At `QoS` 1 and 2 the windows bound how many there are,
-//! and the queues of the broker hold, and count, the messages themselves.
+//! one. Bytes are counted per connection and over all of them, so that many slow readers cannot
+//! exhaust memory together. At `QoS` 1 and 2 nothing is refused for its bytes: the windows bound
+//! how many there are, and the queues of the broker what is in them.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use crate::engine::broker::packet::{Delivery, Qos, ToClient};
+use crate::engine::broker::packet::{Delivery, Message, Qos, ToClient};
 
 use super::exchange::{Exchange, Handed, lock};
 
@@ -22,9 +22,9 @@ const CONNECTION_BYTES_MAX: usize = 512 * 1024;
 /// to suffer for who does not.
 const CONNECTION_BYTES_MIN: usize = 8 * 1024;
 /// Bytes of a delivery beside its message.
-const DELIVERY_BYTES: usize = 128;
-/// Acknowledgements and answers that wait for one connection, and deliveries that are not counted
-/// by bytes, beside its windows.
+pub(super) const DELIVERY_BYTES: usize = 128;
+/// Acknowledgements and answers that wait for one connection, and deliveries that may not be
+/// dropped, beside its windows.
 const SPARE_LEN: usize = 1_024;
 /// Room of a queue that is kept while it is empty.
 const KEPT_LEN: usize = 64;
@@ -99,12 +99,21 @@ pub fn outbox(connection: u32, windows: usize, exchange: &Arc<Exchange>) -> (Cli
 }
 
 impl ToSocket {
-    /// Bytes that it is counted with.
+    /// What is delivered.
+    pub(super) fn message(&self) -> Option<&Arc<Message>> {
+        match self {
+            ToSocket::Tell(ToClient::Publish(Delivery { message, .. })) => Some(message),
+            ToSocket::Ack(_) | ToSocket::Tell(_) => None,
+        }
+    }
+
+    /// Bytes that it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            ToSocket::Tell(ToClient::Publish(Delivery { message, qos: Qos::AtMostOnce, retain, .. })) => {
+            ToSocket::Tell(ToClient::Publish(Delivery { message, qos, retain, .. })) => {
                 // What is retained is kept anyhow: a subscriber may have all of it at once.
-                DELIVERY_BYTES + if *retain { 0 } else { message.bytes() }
+                let is_kept = *retain && *qos == Qos::AtMostOnce;
+                DELIVERY_BYTES + if is_kept { 0 } else { message.bytes() }
             }
             ToSocket::Ack(_) | ToSocket::Tell(_) => 0,
         }
@@ -124,35 +133,38 @@ impl ClientOutbox {
     /// # Errors
     /// [`NotTaken`]: there is no room.
     pub fn send(&mut self, what: ToSocket) -> Result<(), NotTaken> {
-        let bytes = what.bytes();
-        if !self.has_room(bytes) {
-            return Err(what.not_taken());
+        let (bytes, refused) = (what.bytes(), what.not_taken());
+        // What may be dropped is counted by its bytes, and everything else by number.
+        match refused {
+            NotTaken::Dropped if !self.has_room(&what, bytes) => return Err(refused),
+            NotTaken::Dropped => {}
+            NotTaken::Over if !self.has_place() => return Err(refused),
+            NotTaken::Over => {
+                self.sent = self.sent.wrapping_add(1);
+                self.room -= 1;
+            }
         }
         if bytes > 0 {
             self.queue.bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.exchange.hold(bytes);
-        } else {
-            self.sent = self.sent.wrapping_add(1);
-            self.room -= 1;
+            self.exchange.hold(&what);
         }
         self.exchange.hand(self.connection, Handed::ToSocket(what));
         Ok(())
     }
 
-    /// What is counted by bytes is not counted by number, and the other way round.
-    fn has_room(&mut self, bytes: usize) -> bool {
-        if bytes > 0 {
-            // One is always taken, of whatever size.
-            let waiting = self.queue.bytes.load(Ordering::Relaxed);
-            let own = waiting.saturating_add(bytes);
-            let is_fair = own <= CONNECTION_BYTES_MIN || self.exchange.has_room(bytes);
-            return waiting == 0 || (own <= CONNECTION_BYTES_MAX && is_fair);
-        }
+    fn has_place(&mut self) -> bool {
         if self.room == 0 {
             let waiting = self.sent.wrapping_sub(self.queue.taken.load(Ordering::Relaxed));
             self.room = self.len_max.saturating_sub(waiting);
         }
         self.room > 0
+    }
+
+    fn has_room(&self, what: &ToSocket, bytes: usize) -> bool {
+        // One may have any size, but for the room of all. A few small ones are always taken.
+        let waiting = self.queue.bytes.load(Ordering::Relaxed);
+        let own = waiting.saturating_add(bytes);
+        own <= CONNECTION_BYTES_MIN || ((waiting == 0 || own <= CONNECTION_BYTES_MAX) && self.exchange.has_room(what))
     }
 
     /// By which it hands over, and all others.
@@ -205,6 +217,11 @@ impl Outgoing {
         Poll::Pending
     }
 
+    /// Something waits, and there is little room left for what others wait for.
+    pub fn has_what_others_need(&self) -> bool {
+        self.exchange.is_crowded() && self.queue.bytes.load(Ordering::Relaxed) > 0
+    }
+
     /// The next has more bytes than this to send.
     pub fn is_next_larger(&self, bytes: usize) -> bool {
         match lock(&self.queue.state).waiting.front() {
@@ -223,12 +240,13 @@ impl Outgoing {
         if state.waiting.is_empty() && state.waiting.capacity() > KEPT_LEN {
             state.waiting = VecDeque::new();
         }
+        if what.not_taken() == NotTaken::Over {
+            self.queue.taken.fetch_add(1, Ordering::Relaxed);
+        }
         let bytes = what.bytes();
         if bytes > 0 {
             self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.exchange.release(bytes);
-        } else {
-            self.queue.taken.fetch_add(1, Ordering::Relaxed);
+            self.exchange.release(&what);
         }
         Some(what)
     }
@@ -281,13 +299,12 @@ mod tests {
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 2 * CONNECTION_BYTES_MAX)), Ok(()), "one of any size");
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Err(NotTaken::Dropped));
         assert_eq!(sender.send(ToSocket::Ack(1)), Ok(()), "acknowledgements take no room");
-        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()), "its queue has the message anyway");
+        assert_eq!(sender.send(delivery(Qos::AtLeastOnce, 1)), Ok(()), "these end by their number alone");
         deal(&all);
         assert!(
             receiver.is_next_larger(2 * CONNECTION_BYTES_MAX) && !receiver.is_next_larger(3 * CONNECTION_BYTES_MAX)
         );
         assert!(receiver.recv_ready().is_some());
-        assert_eq!(all.bytes(), 0);
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Ok(()));
         deal(&all);
         assert_eq!(sender.send(delivery(Qos::AtMostOnce, 1)), Ok(()));
@@ -310,17 +327,39 @@ mod tests {
     }
 
     #[test]
-    fn many_slow_clients_share_one_bound() {
-        let all = Exchange::new(100_000);
+    fn many_slow_clients_share_one_bound_and_those_who_read_have_room_for_a_few() {
+        let all = Exchange::new(95_000);
         let mut clients: Vec<_> = (0..3).map(|number| outbox(number, 200, &all)).collect();
+        let sent = clients.iter_mut().map(|(sender, _)| sender.send(delivery(Qos::AtMostOnce, 45_000)));
+        assert_eq!(sent.collect::<Vec<_>>(), [Ok(()), Ok(()), Err(NotTaken::Dropped)]);
+        assert!(clients[0].1.has_what_others_need() && !clients[2].1.has_what_others_need());
+        let (mut fast, receiver) = outbox(9, 200, &all);
+        assert_eq!(fast.send(delivery(Qos::AtLeastOnce, 45_000)), Ok(()));
+        deal(&all);
+        assert!(receiver.recv_ready().is_some() && all.bytes() < 95_000);
+        let taken = (0..2_000).take_while(|_| fast.send(delivery(Qos::AtMostOnce, 50)).is_ok()).count();
+        assert_eq!(taken, CONNECTION_BYTES_MIN / (DELIVERY_BYTES + 51), "whatever waits for others");
+        drop((clients, receiver));
+        deal(&all);
+        assert_eq!(all.bytes(), 0);
+    }
+
+    #[test]
+    fn a_large_message_counts_once_however_many_wait_for_it() {
+        let all = Exchange::new(100_000);
+        let mut clients: Vec<_> = (0..50).map(|number| outbox(number, 10, &all)).collect();
+        let ToSocket::Tell(large) = delivery(Qos::AtMostOnce, 60_000) else { panic!("a delivery") };
         for (sender, _) in &mut clients {
-            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 90_000)), Ok(()), "each has its first");
-            assert_eq!(sender.send(delivery(Qos::AtMostOnce, 20_000)), Err(NotTaken::Dropped));
+            assert_eq!(sender.send(ToSocket::Tell(large.clone())), Ok(()));
         }
-        let (mut fast, _receiver) = outbox(9, 200, &all);
-        let taken = (0..200).take_while(|_| fast.send(delivery(Qos::AtMostOnce, 50)).is_ok()).count();
-        assert_eq!(taken, CONNECTION_BYTES_MIN / (DELIVERY_BYTES + 51), "each has room for a few");
-        assert_eq!(fast.send(delivery(Qos::AtLeastOnce, 50)), Ok(()));
+        assert!((60_000..70_000).contains(&all.bytes()), "{}", all.bytes());
+        assert_eq!(outbox(99, 10, &all).0.send(delivery(Qos::AtMostOnce, 60_000)), Err(NotTaken::Dropped), "another");
+        deal(&all);
+        let (_, last) = clients.pop().expect("fifty");
+        drop(clients);
+        assert!(all.bytes() > 60_000, "it waits for one still");
+        assert!(last.recv_ready().is_some());
+        assert_eq!(all.bytes(), 0);
     }
 
     #[test]

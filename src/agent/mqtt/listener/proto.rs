@@ -34,7 +34,9 @@ use super::write::{self, Terms};
 
 /// SUBSCRIBEs and UNSUBSCRIBEs that may be unanswered. One can ask for all that is retained: whoever
 /// sends many waits for the answers, and not everybody else.
-const REQUESTS_MAX: usize = 8;
+const REQUESTS_MAX: usize = 4;
+/// Packets that are decoded at once: nobody is to wait for thousands of somebody else's.
+const PACKETS_MAX: usize = 512;
 /// The first byte of a CONNECT.
 const CONNECT: u8 = 0x10;
 
@@ -103,6 +105,8 @@ pub struct Proto {
     keep_alive_changed_secs: Option<u16>,
     /// Reading is, or was just, stopped by us: silence meanwhile is not the client's.
     was_paused: bool,
+    /// What is kept was not looked at yet: there was too much of it.
+    has_more: bool,
     window: Window,
     /// Unanswered ones.
     requests: usize,
@@ -127,6 +131,7 @@ impl Proto {
             keep_alive: Span::ZERO,
             keep_alive_changed_secs: None,
             was_paused: false,
+            has_more: false,
             window: Window::new(false),
             requests: 0,
             inbound: Inbound::default(),
@@ -136,8 +141,9 @@ impl Proto {
         }
     }
 
-    /// Takes bytes and decodes what is whole, `into`. What came while [`Proto::wants_read`] was
-    /// false is kept: when it is true again, call this, if only with no bytes.
+    /// Takes bytes and decodes what is whole, `into`, until there are [`PACKETS_MAX`]. What came
+    /// while [`Proto::wants_read`] was false, or beyond that, is kept: see
+    /// [`Proto::has_held_back`].
     ///
     /// # Errors
     /// What was decoded before counts all the same. The farewell, where the version has one, is
@@ -166,6 +172,7 @@ impl Proto {
             })
         };
         self.was_paused = !self.wants_read();
+        self.has_more = into.len() >= PACKETS_MAX;
         if self.stage == Stage::Closed {
             self.pending = BytesMut::new();
         }
@@ -187,7 +194,7 @@ impl Proto {
 
     /// Bytes were kept that could be decoded now: call [`Proto::feed`], if only with none.
     pub fn has_held_back(&self) -> bool {
-        self.was_paused && !self.pending.is_empty() && self.wants_read()
+        (self.was_paused || self.has_more) && !self.pending.is_empty() && self.wants_read()
     }
 
     /// Lets the client in, which was [greeted](Read::Hello). Else: nothing.
@@ -340,7 +347,7 @@ impl Proto {
     /// Decodes packets as long as there are whole ones and they are wanted. Bytes of them.
     fn decode(&mut self, bytes: &[u8], now: ProcTime, into: &mut Vec<Read>) -> Result<usize, Fault> {
         let mut done = 0;
-        while self.wants_read() && done < bytes.len() {
+        while self.wants_read() && done < bytes.len() && into.len() < PACKETS_MAX {
             let left = &bytes[done..];
             let found = if self.stage == Stage::Silent {
                 self.first(left)?

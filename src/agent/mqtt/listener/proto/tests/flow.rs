@@ -120,3 +120,15 @@ fn whoever_subscribes_often_waits_for_the_answers() {
         assert_eq!(feed(&mut proto, &[]).0.len(), 2);
     }
 }
+
+#[test]
+fn thousands_of_packets_that_come_at_once_are_decoded_in_pieces() {
+    let mut proto = opened(V5);
+    let (read, result) = feed(&mut proto, &b"\x30\x04\0\x01a\0".repeat(PACKETS_MAX + 7));
+    assert_eq!((read.len(), result, proto.has_held_back()), (PACKETS_MAX, Ok(()), true));
+    assert_eq!(feed(&mut proto, b"\x30\x04\0").0.len(), 7, "then what comes next");
+    assert!(!proto.has_held_back(), "it is not whole");
+    assert_eq!(feed(&mut proto, b"\x01a\0").0.len(), 1);
+    let exactly = b"\x30\x04\0\x01a\0".repeat(PACKETS_MAX);
+    assert_eq!((feed(&mut proto, &exactly).0.len(), proto.has_held_back()), (PACKETS_MAX, false));
+}
