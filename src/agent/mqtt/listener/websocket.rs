@@ -17,11 +17,11 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Bytes;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
+use handshake::{HEAD_BYTES_MAX, HEAD_END, answer, begins_as_request, head_bytes, refusal};
+
 use super::connection::SMALL_BYTES;
 use super::probe::Socket;
 use super::server::Server;
-
-use handshake::{HEAD_BYTES_MAX, HEAD_END, answer, head_bytes, refusal};
 
 /// Bytes of the pipe, each way.
 const PIPE_BYTES: usize = 16 * 1024;
@@ -42,8 +42,10 @@ struct Counted {
 ///
 /// # Errors
 /// It is no WebSocket client, or not one of MQTT.
-pub(super) async fn accept(mut stream: Box<dyn Socket>, server: &Arc<Server>) -> io::Result<DuplexStream> {
+pub(super) async fn accept(stream: Box<dyn Socket>, server: &Arc<Server>) -> io::Result<DuplexStream> {
+    let mut stream = Counted { stream, half_read: 0, server: Arc::clone(server) };
     shake_hands(&mut stream).await?;
+    stream.note_whole();
     let mut config = WebSocketConfig::default();
     // MQTT packets may span frames, and frames may hold many packets.
     config.max_message_size = Some(server.limits.packet_bytes.max(64 * 1024));
@@ -51,7 +53,6 @@ pub(super) async fn accept(mut stream: Box<dyn Socket>, server: &Arc<Server>) ->
     config.read_buffer_size = READ_BYTES;
     config.max_write_buffer_size = 4 * PIPE_BYTES;
     config.write_buffer_size = 0;
-    let stream = Counted { stream, half_read: 0, server: Arc::clone(server) };
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (here, there) = tokio::io::duplex(PIPE_BYTES);
     tokio::spawn(carry(socket, there));
@@ -59,7 +60,7 @@ pub(super) async fn accept(mut stream: Box<dyn Socket>, server: &Arc<Server>) ->
 }
 
 /// How long that may take is the caller's matter.
-async fn shake_hands(stream: &mut Box<dyn Socket>) -> io::Result<()> {
+async fn shake_hands(stream: &mut Counted) -> io::Result<()> {
     let mut arrived = Vec::new();
     loop {
         let seen = arrived.len().saturating_sub(HEAD_END.len());
@@ -69,7 +70,7 @@ async fn shake_hands(stream: &mut Box<dyn Socket>) -> io::Result<()> {
         let answer = match head_bytes(&arrived, seen) {
             // A client waits for the answer before it says more.
             Some(bytes) if bytes == arrived.len() => answer(&arrived),
-            None if arrived.len() < HEAD_BYTES_MAX => continue,
+            None if arrived.len() < HEAD_BYTES_MAX && begins_as_request(&arrived) => continue,
             Some(_) | None => Err("400 Bad Request"),
         };
         let (text, result) = match answer {

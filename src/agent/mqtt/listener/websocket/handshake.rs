@@ -16,6 +16,14 @@ pub(super) const HEAD_END: &[u8] = b"\r\n\r\n";
 /// What the RFC has appended to the client's key.
 const KEY_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
+/// No other request is answered with a WebSocket; whoever does not even begin like it need not be
+/// waited for.
+pub(super) fn begins_as_request(arrived: &[u8]) -> bool {
+    const METHOD: &[u8] = b"GET ";
+    let known = arrived.len().min(METHOD.len());
+    arrived[..known] == METHOD[..known]
+}
+
 /// Bytes of the head in front of `arrived`, once it is there. It does not end in the first
 /// `seen` bytes.
 pub(super) fn head_bytes(arrived: &[u8], seen: usize) -> Option<usize> {
@@ -161,7 +169,7 @@ mod tests {
         for (from, to, status) in [
             ("/mqtt", "/other", "404"),
             ("/mqtt", "/mqtt/", "404"),
-            ("/mqtt", "", "400"),
+            ("/mqtt", "", "404"),
             ("GET", "POST", "400"),
             ("GET ", "GET  ", "400"),
             ("HTTP/1.1", "HTTP/1.0", "400"),
@@ -196,6 +204,14 @@ mod tests {
         assert_eq!(head_bytes(b"GET / HTTP/1.1\r\n\r", 0), None);
         for seen in 0..=14 {
             assert_eq!(head_bytes(b"GET / HTTP/1.1\r\n\r\nmore", seen), Some(18));
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_told_by_the_first_byte() {
+        for (arrived, expected) in [("", true), ("GE", true), ("GET /", true), ("POST", false), ("\u{16}\u{3}", false)]
+        {
+            assert_eq!(begins_as_request(arrived.as_bytes()), expected, "{arrived}");
         }
     }
 

@@ -105,19 +105,6 @@ fn the_longest_keep_alive_holds_for_who_can_be_told_of_it() {
 }
 
 #[test]
-fn the_rest_of_a_large_packet_is_not_kept_in_its_room() {
-    let limits = ProtoLimits { packet_bytes: 200_000, ..limits() };
-    let mut proto = opened_with(limits, V5);
-    let large = [&b"\x30\xa3\x8d\x06\0\x01a\0"[..], &vec![b'x'; 99_999], b"\x32"].concat();
-    for part in large.chunks(32_000) {
-        assert_eq!(feed(&mut proto, part).1, Ok(()));
-    }
-    assert_eq!((proto.pending_bytes(), &proto.pending[..]), (1, &b"\x32"[..]));
-    assert!(proto.pending.capacity() < 1_000, "{}", proto.pending.capacity());
-    assert_eq!(only(feed(&mut proto, b"\x06\0\x01a\0\x07\0").0).bytes(), 1, "and the next one is read from there");
-}
-
-#[test]
 fn whoever_subscribes_often_waits_for_the_answers() {
     for connect in [V5, V3] {
         let mut proto = opened(connect);

@@ -90,3 +90,16 @@ fn a_goodbye_takes_the_will_back_unless_it_says_otherwise() {
         assert!(proto.is_closed() && proto.output().is_empty() && proto.pending_bytes() == 0);
     }
 }
+
+#[test]
+fn the_rest_of_a_large_packet_is_not_kept_in_its_room() {
+    let limits = ProtoLimits { packet_bytes: 200_000, ..limits() };
+    let mut proto = opened_with(limits, V5);
+    let large = [&b"\x30\xa3\x8d\x06\0\x01a\0"[..], &vec![b'x'; 99_999], b"\x32"].concat();
+    for part in large.chunks(32_000) {
+        assert_eq!(feed(&mut proto, part).1, Ok(()));
+    }
+    assert_eq!((proto.pending_bytes(), &proto.pending[..]), (1, &b"\x32"[..]));
+    assert!(proto.pending.capacity() < 1_000, "{}", proto.pending.capacity());
+    assert_eq!(only(feed(&mut proto, b"\x06\0\x01a\0\x07\0").0).bytes(), 1, "and the next one is read from there");
+}
