@@ -45,9 +45,6 @@ pub(super) fn answer(head: &[u8]) -> Result<String, &'static str> {
         return Err(BAD);
     };
     let fields: Vec<(&str, &str)> = lines.map(field).collect::<Option<_>>().ok_or(BAD)?;
-    if !target.starts_with('/') {
-        return Err(BAD);
-    }
     if !has_token(&fields, "Upgrade", "websocket") {
         return Err("426 Upgrade Required");
     }
