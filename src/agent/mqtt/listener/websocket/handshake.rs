@@ -178,7 +178,7 @@ mod tests {
             ("Connection: Upgrade", "Connection: close", "400"),
             ("Version: 13", "Version: 8", "426"),
             ("Version: 13", "Version: 13\r\nSec-WebSocket-Version: 8", "426"),
-            ("bm9uY2U", "bm9uY2", "400"),
+            ("b25jZQ==", "b25jZQ=", "400"),
             ("dGhl", "dGh-", "400"),
             ("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", "", "400"),
             ("mqttv3.1, mqtt", "chat", "400"),
