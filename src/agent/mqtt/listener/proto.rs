@@ -141,7 +141,7 @@ impl Proto {
         }
     }
 
-    /// Takes bytes and decodes what is whole, `into`, until there are [`PACKETS_MAX`]. What came
+    /// Takes bytes and decodes what is whole, `into`, until there are `PACKETS_MAX`. What came
     /// while [`Proto::wants_read`] was false, or beyond that, is kept: see
     /// [`Proto::has_held_back`].
     ///
