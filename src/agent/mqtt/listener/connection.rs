@@ -70,6 +70,8 @@ enum Turn {
     Sent(io::Result<usize>),
     Broken(io::Error),
     Told(Option<ToSocket>),
+    /// What has come to be sent has to wait until others have sent theirs.
+    HeldBack,
     Room(Result<(), Closed>),
     Fed(Result<(), End>),
     Timer,
@@ -169,7 +171,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let is_full = self.output.is_full(0);
         let may_read = waiting.is_none() && !ended && !is_full;
         let reading = may_read && self.proto.wants_read() && self.paused_until <= now;
-        let is_held_back = self.output.message_max().is_some_and(|max| outgoing.is_next_larger(max));
+        let is_held_back = is_held_back(self.server, &mut self.proto, &self.output, outgoing);
         let telling = !is_full && !is_held_back;
         self.arm(now, may_read, is_held_back);
         let mut has_waited = false;
@@ -191,6 +193,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             Turn::Told(Some(what)) => self.send(who, what, outgoing),
             Turn::Told(None) if *stop.borrow() => Err(End::Stopping),
             Turn::Told(None) => Err(End::Slow),
+            Turn::HeldBack => Ok(()),
             Turn::Room(room) => {
                 *waiting = None;
                 Ok(room?)
@@ -219,7 +222,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         telling: bool,
         reading: bool,
     ) -> Poll<Turn> {
-        let Connection { stream, proto, read, output, is_flushing, timer, now, .. } = self;
+        let Connection { server, stream, proto, read, output, is_flushing, timer, now, .. } = self;
         let mut stream = Pin::new(stream);
         if !output.bytes().is_empty() {
             if let Poll::Ready(sent) = stream.as_mut().poll_write(context, output.bytes()) {
@@ -233,8 +236,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 Poll::Pending => {}
             }
         }
-        if telling && let Poll::Ready(what) = outgoing.poll_recv(context) {
-            return Poll::Ready(Turn::Told(what));
+        if telling {
+            // What has come since this turn began came to others too, who may have encoded it.
+            if is_held_back(server, proto, output, outgoing) {
+                return Poll::Ready(Turn::HeldBack);
+            }
+            if let Poll::Ready(what) = outgoing.poll_recv(context) {
+                return Poll::Ready(Turn::Told(what));
+            }
         }
         if let Some(room) = waiting
             && let Poll::Ready(room) = room.as_mut().poll(context)
@@ -297,11 +306,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     }
                 }
             }
-            let stops = self.output.is_full(self.proto.output().len()) || self.output.message_max().is_some();
+            let stops = self.output.is_full(self.proto.output().len())
+                || is_held_back(self.server, &mut self.proto, &self.output, outgoing);
             next = if stops { None } else { outgoing.recv_ready() };
         }
         Ok(())
     }
+
 
     /// The client takes no packets of this size, or may not have the message: to the broker, it
     /// has refused it.
@@ -346,6 +357,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             () = deadline => {}
         }
     }
+}
+
+/// What comes next is too large, beside what is encoded for all.
+fn is_held_back(server: &Server, proto: &mut Proto, output: &Output, outgoing: &Outgoing) -> bool {
+    let max = output.message_max(proto.output().len(), &server.encoded, server.limits.memory_bytes);
+    // Mostly there is room for any, and nothing has to be looked up.
+    max < server.proto_limits.packet_bytes && outgoing.is_next_larger(max)
 }
 
 impl Timer {

@@ -106,9 +106,16 @@ impl Output {
         self.bytes.len() + fresh >= if self.is_crowded { SMALL_BYTES } else { BYTES_MAX }
     }
 
-    /// What the next message may have at most, where that matters.
-    pub(super) fn message_max(&self) -> Option<usize> {
-        self.is_crowded.then(|| SMALL_BYTES.saturating_sub(self.bytes.len()))
+    /// What the next message may have at most, with `fresh` bytes encoded beside what is here.
+    /// Looked up and not remembered: between two turns of one connection all others may have
+    /// had theirs. Where nothing is encoded for anybody, one of any size may be.
+    pub(super) fn message_max(&self, fresh: usize, sum: &AtomicUsize, max: usize) -> usize {
+        let others = sum.load(Ordering::Relaxed);
+        if others == 0 && fresh == 0 {
+            return usize::MAX;
+        }
+        let own = self.bytes.len() + fresh;
+        max.saturating_sub(others + fresh).max(SMALL_BYTES.saturating_sub(own))
     }
 
     /// The client has taken nothing for too long. `is_wanted`: others need the room of what waits
@@ -152,7 +159,7 @@ mod tests {
         assert_eq!((sum.load(Ordering::Relaxed), small.is_full(0)), (0, false));
         let mut large = output(60_000, &sum);
         assert_eq!(sum.load(Ordering::Relaxed), 60_000);
-        assert!(!large.is_full(0) && large.is_full(10_000) && large.message_max().is_none());
+        assert!(!large.is_full(0) && large.is_full(10_000));
         large.handle_sent(20_000);
         large.count(at(0), &sum, MAX);
         assert_eq!(sum.load(Ordering::Relaxed), 40_000);
@@ -171,7 +178,7 @@ mod tests {
         assert_eq!(slow.deadline(at(9_500), false), Some(at(10_000)));
         let _other = output(60_000, &sum);
         let mut empty = output(0, &sum);
-        assert_eq!((empty.message_max(), empty.is_full(SMALL_BYTES)), (Some(SMALL_BYTES), true));
+        assert_eq!((empty.message_max(0, &sum, MAX), empty.is_full(SMALL_BYTES)), (SMALL_BYTES, true));
         assert_eq!(empty.deadline(at(0), true), Some(at(100)));
         slow.count(at(500), &sum, MAX);
         assert!(!slow.is_stuck(at(999), false) && slow.is_stuck(at(1_000), false));
@@ -179,7 +186,22 @@ mod tests {
         assert!(!small.is_stuck(at(9_999), false), "it is in nobody's way");
         slow.uncount(&sum);
         empty.count(at(2_000), &sum, MAX);
-        assert_eq!((empty.message_max(), empty.deadline(at(2_000), false)), (None, None));
+        assert_eq!((empty.message_max(0, &sum, MAX), empty.deadline(at(2_000), false)), (MAX - 60_000, None));
+    }
+
+    #[test]
+    fn what_others_were_given_since_the_last_turn_counts() {
+        let sum = AtomicUsize::new(0);
+        let empty = output(0, &sum);
+        assert_eq!(empty.message_max(0, &sum, MAX), usize::MAX, "one of any size, or it would wait for ever");
+        assert_eq!(empty.message_max(300, &sum, MAX), MAX - 300);
+        let mut other = output(60_000, &sum);
+        assert_eq!(empty.message_max(300, &sum, MAX), MAX - 60_300);
+        let more = output(50_000, &sum);
+        assert_eq!(empty.message_max(300, &sum, MAX), SMALL_BYTES - 300);
+        assert_eq!(more.message_max(0, &sum, MAX), 0);
+        other.uncount(&sum);
+        assert_eq!(empty.message_max(0, &sum, MAX), MAX - 50_000);
     }
 
     #[test]
