@@ -313,7 +313,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(())
     }
 
-
     /// The client takes no packets of this size, or may not have the message: to the broker, it
     /// has refused it.
     fn give_up(&mut self, what: &ToClient) {
