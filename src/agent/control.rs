@@ -7,9 +7,7 @@
 //! refused or waits. No request changes anything, but for a replay of rejected messages.
 
 use std::fmt;
-use std::fs::{self, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::Path;
 use std::str::FromStr;
@@ -50,7 +48,6 @@ pub enum Request {
 const KNOWN: &str = "known: status, outbox, outbox page LANE POSITION [SINCE_MS], outbox check LANE POSITION, \
                      quarantine list, quarantine show STREAM [REASON], quarantine replay [STREAM [REASON]]";
 
-const MODE: u32 = 0o660;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// After an accept that failed (no file descriptors left), before the next.
 const ACCEPT_AGAIN: Span = Span::from_millis(200);
@@ -95,31 +92,6 @@ impl fmt::Display for Request {
             }
         }
     }
-}
-
-/// Opens the socket; has to be called within the runtime. A file left by an
-/// agent that was killed is removed, one that is answered is not.
-///
-/// # Errors
-/// Another process listens there, or the operating system refuses.
-pub fn bind(path: &Path) -> io::Result<UnixListener> {
-    match BlockingStream::connect(path) {
-        Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another agent answers on this socket")),
-        // A file that is no socket refuses too, and may be anything.
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            if !fs::symlink_metadata(path)?.file_type().is_socket() {
-                return Err(io::Error::new(ErrorKind::AlreadyExists, "something that is not a socket is in its place"));
-            }
-            fs::remove_file(path)?;
-        }
-        Err(_nothing_there) => {}
-    }
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, Permissions::from_mode(MODE))?;
-    Ok(listener)
 }
 
 /// Serves requests for ever; the caller drops it.

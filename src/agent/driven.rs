@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::engine::broker::status::Counters;
 use crate::engine::chain::Chain;
 use crate::engine::driver::{Driver, StorageStatus};
 use crate::engine::outbox::Outbox;
@@ -51,6 +52,10 @@ impl<S: Store + Chain> Engine for Driver<S> {
 
     fn unacknowledged(&self) -> usize {
         self.engine().uncommitted_messages()
+    }
+
+    fn client_counters(&self) -> Option<Counters> {
+        self.engine().client_counters()
     }
 
     fn written(&self) -> Written {

@@ -10,6 +10,7 @@
 //! feed the inbox always find it emptied, and nothing can lock up in a circle.
 
 mod bursts;
+mod drops;
 mod report;
 
 use std::io;
@@ -20,6 +21,7 @@ use tokio::sync::oneshot;
 use tracing::{error, info};
 
 use crate::engine::broker::packet::ClientEvent;
+use crate::engine::broker::status::Counters;
 use crate::engine::outbox::Outbox;
 use crate::engine::samples::{Replay, Sample, Verdict};
 use crate::engine::step::{Clock, Effect, Event};
@@ -37,6 +39,8 @@ use super::routes::Routes;
 use super::status::{ConnectionFacts, Identity};
 use super::systemd::Supervision;
 use super::wear::{BlockDevice, Wear};
+
+use drops::Drops;
 
 /// The retained status is renewed this often.
 pub const STATUS_EVERY: Span = Span::from_secs(30);
@@ -76,6 +80,11 @@ pub trait Engine {
     /// Samples of what was rejected, to be kept. Asked each turn, so it is cheap.
     fn take_samples(&mut self) -> Vec<Sample> {
         Vec::new()
+    }
+    /// What has happened to the listener's clients; `None`: there is no listener. Asked every
+    /// second, so it is cheap.
+    fn client_counters(&self) -> Option<Counters> {
+        None
     }
     /// Its outbox, to look at.
     fn outbox(&self) -> Option<&Outbox> {
@@ -147,6 +156,7 @@ struct EngineThread<E> {
     /// Known once its task has said something: it runs only where it is wanted.
     local: Option<ConnectionFacts>,
     wear: Wear,
+    drops: Drops,
     samples: Option<Samples>,
     peers: Peers,
     health: Vec<String>,
@@ -192,6 +202,7 @@ impl<E: Engine> EngineThread<E> {
             uplink: ConnectionFacts::default(),
             local: None,
             wear,
+            drops: Drops::default(),
             samples,
             peers,
             health: Vec::new(),

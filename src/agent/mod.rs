@@ -24,6 +24,7 @@ pub mod store;
 pub mod systemd;
 mod tasks;
 pub mod telemetry;
+pub mod unix_socket;
 pub mod uplink;
 pub mod wear;
 
@@ -180,7 +181,7 @@ fn serve_control(
     viewer: Viewer,
     samples: &Samples,
 ) -> Option<tokio::task::JoinHandle<()>> {
-    match control::bind(path) {
+    match unix_socket::bind(path) {
         Ok(listener) => Some(tokio::spawn(control::serve(listener, inbox.clone(), viewer, samples.clone()))),
         Err(error) => {
             warn!(path = %path.display(), %error, "no control socket: `tidegate status` will not work");

@@ -233,6 +233,10 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
     let control = section(root, "control", &keys::CONTROL, false, report);
     let control = control.and_then(|control| control.parsed("socket", "a path", report, socket));
     let listener = listener::check(root, needed, commit, control.as_deref(), report);
+    if let Some(Some(listener)) = &listener {
+        let own = [(devices.as_ref(), brokers.devices.as_ref()), (uplink.as_ref(), brokers.uplink.as_ref())];
+        listener::sockets::check_brokers(&listener.spec.sockets, own, report);
+    }
     let local_table = section(root, "local", &keys::LOCAL, false, report);
     let local = local_table.as_ref().and_then(|table| local::check(table, report));
     let streams = match purpose {

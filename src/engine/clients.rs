@@ -14,10 +14,16 @@ use crate::model::time::Now;
 
 use super::Engine;
 use super::broker::packet::{ClientEvent, Message as Own, Publish, ToClient};
+use super::broker::status::Counters;
 use super::broker::{Broker, Seen};
 use super::step::{DeliveryTag, Message};
 
 impl Engine {
+    /// What has happened to clients; `None`: there is no listener.
+    pub fn client_counters(&self) -> Option<Counters> {
+        self.broker.as_ref().map(Broker::counters)
+    }
+
     /// What a connection of the listener reports. Without a listener nothing does.
     pub(super) fn handle_client(&mut self, now: Now, connection: u32, event: ClientEvent<'_>) {
         match event {

@@ -67,7 +67,7 @@ fn listener(text: &str) -> tidegate::config::boot::ListenerSpec {
 
 #[test]
 fn there_is_a_listener_with_its_section_or_without_devices() {
-    let devices = "[devices]\nbroker = \"mqtt://127.0.0.1\"\n";
+    let devices = "[devices]\nbroker = \"mqtt://127.0.0.1:1884\"\n";
     for (sections, has_devices, has_listener) in [
         ("", false, true),
         (devices, true, false),
@@ -364,5 +364,32 @@ fn the_reference_lists_every_key_of_the_listener() {
     let reference = keys::reference();
     for line in LISTENER.lines().filter_map(|line| line.split_once(" = ")) {
         assert!(reference.contains(&format!("`{}`", line.0)), "{}", line.0);
+    }
+}
+
+#[test]
+fn the_listener_is_no_broker_of_its_own_agent() {
+    let with = |devices: &str, uplink: &str, listener: &str| {
+        let text = MINIMAL.replace("mqtt://127.0.0.1\"", &format!("{devices}\""));
+        let text = text.replacen("broker = \"mqtt://cloud.example\"", &format!("broker = \"{uplink}\""), 1);
+        format!("{text}\n[listener]\n{listener}\n")
+    };
+    let cloud = "mqtt://10.0.0.1";
+    for (devices, uplink, listener, path) in [
+        ("mqtt://127.0.0.1:1999", cloud, "tcp = \"127.0.0.1:1999\"", "devices.broker"),
+        ("mqtt://localhost:1999", cloud, "tcp = \"127.0.0.1:1999\"", "devices.broker"),
+        ("mqtt://[::1]:1999", cloud, "tcp = [\"127.0.0.1:1998\", \"[::1]:1999\"]", "devices.broker"),
+        ("mqtt://127.0.0.1", "mqtt://127.0.0.1:1999", "tcp = \"127.0.0.1:1999\"", "uplink.broker"),
+    ] {
+        let refused = check(&with(devices, uplink, listener), "test.toml").expect_err(listener);
+        let found: Vec<&str> = refused.problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(found, [path], "{refused}");
+    }
+    for (devices, listener) in [
+        ("mqtt://127.0.0.1:1998", "tcp = \"127.0.0.1:1999\""),
+        ("mqtt://127.0.0.2:1999", "tcp = \"127.0.0.1:1999\""),
+        ("mqtt://127.0.0.1:1999", "websocket = \"127.0.0.1:1999\""),
+    ] {
+        check(&with(devices, cloud, listener), "test.toml").expect(listener);
     }
 }

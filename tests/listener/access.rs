@@ -232,6 +232,28 @@ fn a_password_file_is_read_again_when_it_has_changed() {
 }
 
 #[test]
+fn a_password_file_that_comes_late_is_found() {
+    let server = Server::configured(&|dir, port| {
+        let (dir, log) = (dir.to_owned(), dir.join("log"));
+        let at = dir.display().to_string();
+        std::thread::spawn(move || {
+            let began = Instant::now();
+            while !fs::read_to_string(&log).is_ok_and(|log| log.contains("no client can connect")) {
+                // The test has its own deadline for the port.
+                if began.elapsed() > WAIT_MAX {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+            set_password(&dir, "anna", ANNA);
+        });
+        format!("tcp = '127.0.0.1:{port}'\npassword_file = '{at}/passwords'")
+    });
+    assert_eq!(Connect::new(Version::V5, "client").login("anna", ANNA).ask(&server).1.code, 0);
+    assert_eq!(server.status()["health"]["state"], "ok");
+}
+
+#[test]
 fn a_client_certificate_is_a_login_and_its_common_name_the_user_name() {
     let server = Server::configured(&|dir, port| {
         certificates::authority(dir, "ca");

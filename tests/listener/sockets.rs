@@ -165,6 +165,52 @@ fn a_client_is_served_over_a_unix_socket_which_is_not_for_everybody() {
 }
 
 #[test]
+fn what_is_no_socket_is_left_alone() {
+    let mut server = Server::configured(&|dir, port| {
+        std::fs::write(dir.join("notes.txt"), "precious").unwrap();
+        format!("tcp = '127.0.0.1:{port}'\nunix = '{}/notes.txt'", dir.display())
+    });
+    let trouble = || server.status()["health"]["reasons"].to_string();
+    let began = std::time::Instant::now();
+    while !trouble().contains("something that is not a socket is in its place") {
+        assert!(began.elapsed() < WAIT_MAX, "nobody is told: {}", trouble());
+    }
+    let file = server.dir().join("notes.txt");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    server.restart();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious", "nor at the stop");
+}
+
+#[test]
+fn tls_files_that_are_of_no_use_are_told_before_the_first_client_comes() {
+    for (certificate, key, why) in [
+        ("broker", "missing", "missing.key"),
+        ("broker", "other", "cannot be used"),
+        ("expired", "expired", "has expired"),
+    ] {
+        let server = Server::configured(&|dir, port| {
+            crate::certificates::authority(dir, "ca");
+            for name in ["broker", "other"] {
+                crate::certificates::certificate(dir, "ca", name);
+            }
+            crate::certificates::expired_certificate(dir, "ca", "expired");
+            let at = dir.display();
+            // At another address: the look whether it listens is a client, too.
+            format!(
+                "tcp = '127.0.0.1:{port}'\ntls = '127.0.0.2:{port}'\n\
+                 cert_file = '{at}/{certificate}.crt'\nkey_file = '{at}/{key}.key'"
+            )
+        });
+        let trouble = || server.status()["health"]["reasons"].to_string();
+        let began = std::time::Instant::now();
+        while !trouble().contains(why) {
+            assert!(began.elapsed() < WAIT_MAX, "{why}: nobody is told: {}", trouble());
+        }
+        assert_eq!(server.refused("tls"), 0);
+    }
+}
+
+#[test]
 fn a_client_is_served_over_tls() {
     let server = Server::configured(&|dir, port| {
         crate::certificates::authority(dir, "ca");

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use tidegate::agent::clock::SystemClock;
-use tidegate::agent::control;
 use tidegate::agent::inbox::{Inbox, Input, Look, inbox};
 use tidegate::agent::outbox::page::Page;
 use tidegate::agent::outbox::viewer::Viewer;
 use tidegate::agent::rejected;
+use tidegate::agent::{control, unix_socket};
 use tidegate::engine::outbox::{LaneKind, Outbox};
 use tidegate::engine::spec::{OutboxSpec, UplinkPolicy};
 use tidegate::engine::step::Clock;
@@ -26,7 +26,7 @@ fn serve(path: PathBuf) -> Inbox {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let listener = control::bind(&path).expect("nobody else listens");
+            let listener = unix_socket::bind(&path).expect("nobody else listens");
             ready_in.send(()).expect("the test waits");
             let viewer = Viewer::new(sender.clone(), "gw", path.parent().expect("in a directory"));
             let samples = rejected::spawn(path.parent().expect("in a directory"), 0).expect("a thread");
@@ -144,7 +144,7 @@ fn a_file_in_the_place_of_the_socket_is_left_alone() {
     let path = dir.path().join("precious");
     fs::write(&path, "not a socket").expect("written");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let bound = runtime.block_on(async { control::bind(&path) });
+    let bound = runtime.block_on(async { unix_socket::bind(&path) });
     assert!(bound.expect_err("in the way").to_string().contains("not a socket"));
     assert_eq!(fs::read_to_string(&path).expect("still there"), "not a socket");
 }
@@ -158,6 +158,6 @@ fn a_socket_of_an_agent_that_was_killed_is_replaced_and_a_living_one_is_not() {
     let _inbox = serve(path.clone());
     assert!(ask_raw(&path, b"?\n").contains("error"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let second = runtime.block_on(async { control::bind(&path) });
+    let second = runtime.block_on(async { unix_socket::bind(&path) });
     assert!(second.expect_err("in use").to_string().contains("another agent"));
 }

@@ -18,6 +18,9 @@ impl<E: Engine> EngineThread<E> {
         }
         self.health_at = now.proc;
         self.wear.note(now.proc, &self.engine.written());
+        if let Some(counters) = self.engine.client_counters() {
+            self.drops.look(now.proc, &counters);
+        }
         let health = self.health();
         if let Some(worst) = health.first() {
             self.supervision.handle_line(now.proc, &format!("degraded: {worst}"));

@@ -19,7 +19,7 @@ use super::{keys, scalar, section};
 
 mod rules;
 pub mod shown;
-mod sockets;
+pub(super) mod sockets;
 mod tls;
 
 const ACK_WITHIN: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);

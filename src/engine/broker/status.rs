@@ -57,6 +57,11 @@ impl Broker {
         self.sessions.is_empty() && self.retained.len() == 0
     }
 
+    /// What has happened.
+    pub fn counters(&self) -> Counters {
+        Counters { retained_refused: self.retained.refused, ..self.counters }
+    }
+
     /// Figures for people.
     pub fn status(&self) -> BrokerStatus {
         BrokerStatus {
@@ -67,7 +72,7 @@ impl Broker {
             retained_bytes: self.retained.bytes(),
             queued: self.sessions.values().map(|session| session.outgoing.len()).sum(),
             queued_bytes: self.messages.bytes(),
-            counters: Counters { retained_refused: self.retained.refused, ..self.counters },
+            counters: self.counters(),
         }
     }
 }

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::task::yield_now;
-use tracing::{debug, trace};
+use tracing::trace;
 
 use crate::agent::clock::sleep;
 use crate::agent::inbox::Closed;
@@ -45,6 +45,8 @@ pub(super) struct Connection<'a, S> {
     pub(super) number: u32,
     pub(super) server: &'a Server,
     pub(super) peer: Peer,
+    /// Its client id, once that is known.
+    pub(super) client: String,
     pub(super) stream: S,
     pub(super) proto: Proto,
     /// Decoded and not handed over.
@@ -93,6 +95,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             number,
             server,
             peer,
+            client: String::new(),
             stream,
             proto: Proto::new(server.proto_limits, now),
             read: Vec::new(),
@@ -130,7 +133,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 ended.get_or_insert(End::Goodbye);
             }
             if idle && let Some(end) = ended {
-                debug!(%end, "a client's connection ends");
                 return end;
             }
             if waiting.is_none() && ended.is_none() && self.read.is_empty() && self.proto.has_held_back() {
@@ -298,10 +300,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     if let ToClient::Publish(Delivery { message, .. }) = &what
                         && !self.server.access.may_receive(who, &message.topic)
                     {
-                        self.server.note_refused("delivery_not_allowed", who, &message.topic);
+                        self.server.note_refused("delivery_not_allowed", who, &self.peer, &message.topic);
                         self.give_up(&what);
                     } else if let Told::TooLarge = self.proto.tell(&what, now) {
-                        self.server.facts.handle_refused("delivery_too_large");
+                        self.note_too_large(who, &what);
                         self.give_up(&what);
                     }
                 }
@@ -311,6 +313,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             next = if stops { None } else { outgoing.recv_ready() };
         }
         Ok(())
+    }
+
+    fn note_too_large(&self, who: &Identity, what: &ToClient) {
+        if let ToClient::Publish(Delivery { message, .. }) = what {
+            self.server.note_refused("delivery_too_large", who, &self.peer, &message.topic);
+        }
     }
 
     /// The client takes no packets of this size, or may not have the message: to the broker, it

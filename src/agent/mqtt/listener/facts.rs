@@ -5,10 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use core::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
 use serde::Serialize;
+
+use crate::model::time::{ProcTime, Span};
 
 /// Different reasons that are counted; they are names in the program, so this is never met.
 const REASONS_MAX: usize = 64;
+
+/// The same refusal of the same user or address is worth a line in the log again after this.
+const TELL_AGAIN: Span = Span::from_secs(3_600);
+/// Lines about refusals in that time.
+const TOLD_MAX: usize = 256;
 
 /// Counters and troubles of the listener.
 #[derive(Debug, Default)]
@@ -23,7 +33,8 @@ struct Detail {
     /// By address: listening, or why not.
     sockets: BTreeMap<String, String>,
     refused: BTreeMap<&'static str, u64>,
-    notices: BTreeMap<&'static str, String>,
+    notices: BTreeMap<String, String>,
+    told: Told,
 }
 
 /// The listener in the status document.
@@ -53,15 +64,15 @@ impl ListenerFacts {
         usize::try_from(self.connected.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
-    /// Something was refused. True the first time, which is worth a line in the log.
-    pub fn handle_refused(&self, reason: &'static str) -> bool {
+    /// Something was refused; `whose`: a user, or an address. True when that is worth a line in
+    /// the log: the first time in an hour for this reason and whoever it is.
+    pub fn handle_refused(&self, now: ProcTime, reason: &'static str, whose: &str) -> bool {
         let mut detail = self.detail.lock().unwrap_or_else(PoisonError::into_inner);
         if detail.refused.len() >= REASONS_MAX && !detail.refused.contains_key(reason) {
             return false;
         }
-        let count = detail.refused.entry(reason).or_default();
-        *count += 1;
-        *count == 1
+        *detail.refused.entry(reason).or_default() += 1;
+        detail.told.is_news(now, reason, whose)
     }
 
     /// It listens there; `trouble`: it does not, and why.
@@ -71,12 +82,15 @@ impl ListenerFacts {
     }
 
     /// Something is wrong although it listens; empty: no more.
-    pub fn set_notice(&self, what: &'static str, notice: &str) {
+    ///
+    /// True when that is new.
+    pub fn set_notice(&self, what: &str, notice: &str) -> bool {
         let mut detail = self.detail.lock().unwrap_or_else(PoisonError::into_inner);
         if notice.is_empty() {
-            detail.notices.remove(what);
+            detail.notices.remove(what).is_some()
         } else {
-            detail.notices.insert(what, notice.to_owned());
+            let before = detail.notices.insert(what.to_owned(), notice.to_owned());
+            before.is_none_or(|before| before != notice)
         }
     }
 
@@ -97,6 +111,32 @@ impl ListenerFacts {
             connected: self.connected.load(Ordering::Relaxed),
             accepted: self.accepted.load(Ordering::Relaxed),
             refused: detail.refused.clone(),
+        }
+    }
+}
+
+/// What the log has been told. Bounded: a crowd of strangers fills neither memory nor log.
+#[derive(Debug, Default)]
+struct Told {
+    /// By reason and whose, as numbers.
+    at: BTreeMap<u64, ProcTime>,
+}
+
+impl Told {
+    fn is_news(&mut self, now: ProcTime, reason: &str, whose: &str) -> bool {
+        let key = FixedState::with_seed(0).hash_one((reason, whose));
+        if let Some(at) = self.at.get(&key)
+            && now.since(*at) < TELL_AGAIN
+        {
+            return false;
+        }
+        if self.at.len() >= TOLD_MAX {
+            self.at.retain(|_, at| now.since(*at) < TELL_AGAIN);
+        }
+        // Full of what is new: these are counted.
+        self.at.len() < TOLD_MAX && {
+            self.at.insert(key, now);
+            true
         }
     }
 }
@@ -123,8 +163,9 @@ mod tests {
         let one = facts.handle_connection();
         let two = facts.handle_connection();
         drop(one);
-        assert!(facts.handle_refused("bad_password"));
-        assert!(!facts.handle_refused("bad_password"));
+        let at = ProcTime::from_millis;
+        assert!(facts.handle_refused(at(0), "bad_password", "anna"));
+        assert!(!facts.handle_refused(at(3_599_999), "bad_password", "anna"));
         facts.handle_socket("127.0.0.1:1883", "");
         facts.handle_socket("127.0.0.1:1884", "in use");
         facts.set_notice("password file", "is not there");
@@ -138,5 +179,29 @@ mod tests {
         assert!(facts.trouble().is_empty());
         drop(two);
         assert_eq!(facts.connected(), 0);
+    }
+
+    #[test]
+    fn each_user_is_told_once_an_hour_and_a_crowd_fills_no_log() {
+        let facts = ListenerFacts::default();
+        let at = ProcTime::from_millis;
+        assert!(facts.handle_refused(at(0), "bad_password", "anna"));
+        assert!(facts.handle_refused(at(0), "bad_password", "bert"), "another user");
+        assert!(facts.handle_refused(at(0), "topic", "anna"), "another reason");
+        assert!(facts.handle_refused(at(3_600_000), "bad_password", "anna"), "an hour later");
+        let crowd = |at| (0..10_000).filter(|who| facts.handle_refused(at, "tls", &who.to_string())).count();
+        assert_eq!(crowd(at(3_600_001)), TOLD_MAX - 1);
+        assert_eq!(crowd(at(3_600_002)), 0);
+        assert_eq!(crowd(at(7_200_001)), TOLD_MAX);
+        assert_eq!(facts.status().refused["tls"], 30_000);
+    }
+
+    #[test]
+    fn a_notice_is_news_when_it_changes() {
+        let facts = ListenerFacts::default();
+        assert!(facts.set_notice("tls", "no key") && !facts.set_notice("tls", "no key"));
+        assert!(
+            facts.set_notice("tls", "no certificate") && facts.set_notice("tls", "") && !facts.set_notice("tls", "")
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tracing::{debug, trace};
+use tracing::trace;
 
 use crate::agent::inbox::{ClientBurst, Input, Packets};
 use crate::model::time::{ProcTime, Span};
@@ -12,10 +12,9 @@ use crate::model::time::{ProcTime, Span};
 use super::access::Identity;
 use super::connection::{Connection, Waiting};
 use super::end::End;
-use super::packet::{ClientPublish, FromClient};
+use super::packet::FromClient;
 use super::proto::{Proto, Read};
 use super::reply::AckReason;
-use super::server::Server;
 
 /// Bytes read at a time, into one buffer for all connections.
 const READ_BYTES: usize = 32 * 1024;
@@ -45,20 +44,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                 FromClient::Publish(publish) => {
                     messages += 1;
                     if !self.server.access.may_publish(who, publish.topic()) {
-                        refuse_publish(&mut self.proto, self.server, who, publish);
+                        self.server.note_refused("publish_not_allowed", who, &self.peer, publish.topic());
+                        if let Some(packet) = publish.packet {
+                            // MQTT 3.1.1 has no way to say no: it is told that the message was taken.
+                            self.proto.ack(packet, AckReason::NotAuthorized);
+                        }
                         continue;
                     }
                 }
                 FromClient::Subscribe { filters, .. } => {
                     for filter in filters {
                         if !self.server.access.may_subscribe(who, &filter.filter) {
-                            self.server.note_refused("subscribe_not_allowed", who, &filter.filter);
+                            self.server.note_refused("subscribe_not_allowed", who, &self.peer, &filter.filter);
                             filter.refused = Some(SUBSCRIPTION_REFUSED);
                         }
                     }
                 }
                 FromClient::Disconnect { .. } => {
-                    debug!(client = who.client_id, "said goodbye");
                     goodbye = true;
                 }
                 FromClient::PubAck { .. } | FromClient::PubComp { .. } => {
@@ -94,14 +96,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             let wait = self.allowance.unsigned_abs() / rate.unsigned_abs() + 1;
             self.paused_until = now + Span::from_millis(wait);
         }
-    }
-}
-
-fn refuse_publish(proto: &mut Proto, server: &Server, who: &Identity, publish: &ClientPublish) {
-    server.note_refused("publish_not_allowed", who, publish.topic());
-    if let Some(packet) = publish.packet {
-        // MQTT 3.1.1 has no way to say no: it is told that the message was taken.
-        proto.ack(packet, AckReason::NotAuthorized);
     }
 }
 

@@ -42,12 +42,13 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tracing::error;
+use tracing::{error, info};
 
-use crate::agent::clock::SystemClock;
+use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::InboxSender;
-use crate::config::boot::ListenerSpec;
+use crate::config::boot::{AccessSpec, ListenerSpec};
 use crate::engine::broker::limits::BrokerLimits;
+use crate::model::time::Span;
 
 use access::Access;
 use exchange::Exchange;
@@ -55,6 +56,8 @@ use facts::ListenerFacts;
 use proto::ProtoLimits;
 use server::Server;
 
+/// Between two looks at a password file that cannot be used.
+const ACCESS_AGAIN: Span = Span::from_secs(1);
 /// Topic aliases that a client may use.
 const TOPIC_ALIASES: u16 = 32;
 
@@ -68,14 +71,9 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) {
     raise_open_files();
-    let access = match Access::new(&spec.access) {
-        Ok(access) => access,
-        Err(error) => {
-            // Nobody is let in by a list that cannot be read. The rest of the agent works on.
-            error!(%error, "no client can connect");
-            facts.set_notice("access", &error.to_string());
-            return drop(stop.wait_for(|stop| *stop).await);
-        }
+    let access = tokio::select! {
+        access = usable_access(&spec.access, &facts) => access,
+        _ = stop.wait_for(|stop| *stop) => return,
     };
     let seconds = u32::try_from(broker.session_expiry_max.as_millis() / 1_000).unwrap_or(u32::MAX);
     let proto_limits = ProtoLimits {
@@ -109,6 +107,26 @@ pub async fn run(
     tokio::select! {
         () = exchange.deal() => {}
         () = serving => {}
+    }
+}
+
+/// Nobody is let in by a list that cannot be read. The rest of the agent works on meanwhile.
+async fn usable_access(spec: &AccessSpec, facts: &ListenerFacts) -> Access {
+    loop {
+        match Access::new(spec) {
+            Ok(access) => {
+                if facts.set_notice("no client can connect", "") {
+                    info!("the password file can be used");
+                }
+                return access;
+            }
+            Err(error) => {
+                if facts.set_notice("no client can connect", &error.to_string()) {
+                    error!(%error, "no client can connect; trying again");
+                }
+                sleep(ACCESS_AGAIN).await;
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What all connections of the listener share, and how a client is let in.
 
+use core::fmt;
 use std::future::poll_fn;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -51,12 +52,30 @@ pub(super) struct Server {
 /// Who is on the other side of a socket.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
+    /// The socket, as it is shown.
+    pub(super) socket: Arc<str>,
     /// Of TCP.
-    pub(super) address: Option<IpAddr>,
+    pub(super) address: Option<SocketAddr>,
     /// It is on this machine.
     pub(super) is_loopback: bool,
     /// The common name of its certificate, which was checked.
     pub(super) certificate_name: Option<String>,
+}
+
+impl Peer {
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        self.address.map(|address| address.ip())
+    }
+}
+
+/// For the log: `192.168.1.20:50312 at mqtts://0.0.0.0:8883`.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => write!(f, "{address} at {}", self.socket),
+            None => write!(f, "at {}", self.socket),
+        }
+    }
 }
 
 /// What a client is granted.
@@ -89,10 +108,24 @@ impl Server {
         DeliveryTag::CLIENTS | (self.next.fetch_add(1, Ordering::Relaxed) & !DeliveryTag::CLIENTS)
     }
 
-    /// Counts, and logs the first of each kind: a client that tries again and again fills no log.
-    pub(super) fn note_refused(&self, reason: &'static str, who: &Identity, what: &str) {
-        if self.facts.handle_refused(reason) {
-            warn!(reason, client = who.client_id, user = who.username, what, "refused; more of it is counted");
+    /// Counts, and logs the first of each kind and user in an hour: a client that tries again and
+    /// again fills no log.
+    pub(super) fn note_refused(&self, reason: &'static str, who: &Identity, peer: &Peer, what: &str) {
+        let user = who.username.as_deref().unwrap_or("");
+        if self.facts.handle_refused(self.clock.proc(), reason, user) {
+            warn!(reason, client = who.client_id, user, %peer, what, "refused; more of it is counted");
+        } else {
+            debug!(reason, client = who.client_id, user, %peer, what, "refused");
+        }
+    }
+
+    /// The same for a connection, of whom nothing may be known.
+    pub(super) fn note_ended(&self, reason: &'static str, peer: &Peer, client: &str, why: &dyn fmt::Display) {
+        let address = peer.ip().map(|ip| ip.to_string()).unwrap_or_default();
+        if self.facts.handle_refused(self.clock.proc(), reason, &address) {
+            warn!(reason, %peer, client, "a connection was ended: {why}; more of it is counted");
+        } else {
+            debug!(reason, %peer, client, "a connection was ended: {why}");
         }
     }
 
@@ -100,10 +133,10 @@ impl Server {
     pub(super) async fn serve<S: Socket>(&self, stream: S, peer: Peer, mut stop: watch::Receiver<bool>) {
         let mut connection = Connection::new(self.number(), self, peer, stream);
         let end = self.admit_and_serve(&mut connection, &mut stop).await;
-        if let Some(reason) = end.name()
-            && self.facts.handle_refused(reason)
-        {
-            warn!(reason, %end, peer = ?connection.peer, "a client's connection was ended; more of it is counted");
+        let Connection { peer, client, .. } = &connection;
+        match end.name() {
+            Some(reason) => self.note_ended(reason, peer, client, &end),
+            None => debug!(client, %peer, "a connection ends: {end}"),
         }
         Box::pin(connection.close()).await;
     }
@@ -117,6 +150,7 @@ impl Server {
             Ok(hello) => hello,
             Err(end) => return end,
         };
+        connection.client.clone_from(&hello.connect.client_id);
         if hello.authentication_method.is_some() {
             connection.proto.refuse(Refusal::BadAuthenticationMethod);
             return End::Refused("authentication_method");
@@ -124,20 +158,20 @@ impl Server {
         let who = match self.authenticate(&connection.peer.clone(), &hello).await {
             Ok(who) => who,
             Err(denied) => {
-                debug!(client = hello.connect.client_id, user = hello.username, %denied, "a client is not let in");
                 connection.proto.refuse(refusal(denied));
-                return End::Refused(denied.counter());
+                return End::Denied(denied, hello.username);
             }
         };
         if let Some(will) = &hello.connect.will
             && !self.access.may_publish(&who, &will.message.topic)
         {
             connection.proto.refuse(Refusal::NotAuthorized);
-            return End::Refused("will_not_allowed");
+            self.note_refused("will_not_allowed", &who, &connection.peer, &will.message.topic);
+            return End::Closed;
         }
         let windows = usize::from(self.proto_limits.in_flight) * 2;
         let (outbox, outgoing) = outbox(connection.number, windows, &self.exchange);
-        let mqtt = if hello.is_v5 { 5 } else { 4 };
+        let mqtt = if hello.is_v5 { "5" } else { "3.1.1" };
         let (connect, accepted) = self.session(*hello, &who);
         let _gone = Gone { connection: connection.number, inbox: self.inbox.clone() };
         let up = Input::ClientUp { connection: connection.number, connect: Box::new(connect), outbox };
@@ -146,7 +180,11 @@ impl Server {
         }
         match self.await_session(connection, &outgoing, &accepted).await {
             Ok(()) => {
-                debug!(client = who.client_id, mqtt, "let in");
+                if let Some(assigned) = accepted.assigned_client_id {
+                    connection.client = assigned;
+                }
+                let Connection { client, peer, .. } = &*connection;
+                debug!(client, user = who.username, %peer, mqtt, "let in");
                 if !connection.proto.has_keep_alive() {
                     connection.stream.probe();
                 }
@@ -192,7 +230,7 @@ impl Server {
             password: hello.password.as_deref(),
             certificate_name: peer.certificate_name.as_deref(),
             is_loopback: peer.is_loopback,
-            address: peer.address,
+            address: peer.ip(),
         };
         let now = self.clock.proc();
         let answer = if self.access.needs_hashing(&attempt, now) {
@@ -205,7 +243,7 @@ impl Server {
                     password: hello.password.as_deref(),
                     certificate_name: peer.certificate_name.as_deref(),
                     is_loopback: peer.is_loopback,
-                    address: peer.address,
+                    address: peer.ip(),
                 };
                 access.authenticate(&attempt, now)
             };
@@ -213,11 +251,11 @@ impl Server {
         } else {
             self.access.authenticate(&attempt, now)
         };
-        if let Some(notice) = self.access.notice() {
-            if !notice.is_empty() {
-                warn!(%notice, "password file");
-            }
-            self.facts.set_notice("password file", &notice);
+        if let Some(notice) = self.access.notice()
+            && self.facts.set_notice("password file", &notice)
+            && !notice.is_empty()
+        {
+            warn!(%notice, "password file");
         }
         answer
     }

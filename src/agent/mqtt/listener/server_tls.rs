@@ -18,19 +18,44 @@ use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
 use crate::config::boot::ServerTlsSpec;
+use crate::engine::step::Clock;
+use crate::model::time::WallTime;
+
+use super::certificate::not_after;
+use super::server::Server;
 
 /// When a file was changed, and its length.
 type Stamp = Option<(SystemTime, u64)>;
 
+/// A certificate that ends within this time is told of.
+const ENDS_SOON_MS: i64 = 14 * 86_400_000;
+
 /// Certificates, as they were last.
 pub(super) struct ServerTls {
     spec: ServerTlsSpec,
-    good: Mutex<Option<(Vec<Stamp>, Arc<ServerConfig>)>>,
+    /// The socket, as it is shown.
+    socket: Arc<str>,
+    server: Arc<Server>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The files that were looked at last, and what is wrong with them; empty: nothing.
+    stamps: Vec<Stamp>,
+    problem: String,
+    good: Option<Good>,
+}
+
+struct Good {
+    config: Arc<ServerConfig>,
+    /// When our certificate ends.
+    ends: Option<WallTime>,
 }
 
 impl ServerTls {
-    pub(super) fn new(spec: ServerTlsSpec) -> ServerTls {
-        ServerTls { spec, good: Mutex::new(None) }
+    pub(super) fn new(spec: ServerTlsSpec, socket: Arc<str>, server: Arc<Server>) -> ServerTls {
+        ServerTls { spec, socket, server, state: Mutex::default() }
     }
 
     /// Shakes hands.
@@ -42,30 +67,46 @@ impl ServerTls {
         TlsAcceptor::from(config).accept(stream).await
     }
 
+    /// Tells what is wrong with the files, and with the certificate's dates.
+    pub(super) fn look(&self) {
+        let _ = self.config();
+    }
+
     fn config(&self) -> io::Result<Arc<ServerConfig>> {
         let stamps = self.stamps();
-        let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, config)) = good.as_ref().filter(|(known, _)| *known == stamps) {
-            let _ = known;
-            return Ok(Arc::clone(config));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.stamps != stamps || state.stamps.is_empty() {
+            state.stamps = stamps;
+            state.problem.clear();
+            match load(&self.spec) {
+                Ok(good) => state.good = Some(good),
+                // The ones before go on being used.
+                Err(problem) => state.problem = format!("its TLS files cannot be used: {problem}"),
+            }
         }
-        match server_config(&self.spec) {
-            Ok(config) => {
-                let config = Arc::new(config);
-                *good = Some((stamps, Arc::clone(&config)));
-                Ok(config)
-            }
-            Err(problem) => {
-                warn!(%problem, "the TLS files of the listener cannot be used");
-                match good.as_mut() {
-                    Some((known, config)) => {
-                        // Told once, until they change again.
-                        *known = stamps;
-                        Ok(Arc::clone(config))
-                    }
-                    None => Err(problem),
-                }
-            }
+        let notice = match &state.good {
+            Some(Good { ends: Some(ends), .. }) if state.problem.is_empty() => self.ending(*ends),
+            _ => state.problem.clone(),
+        };
+        if self.server.facts.set_notice(&self.socket, &notice) && !notice.is_empty() {
+            warn!(socket = %self.socket, "{notice}");
+        }
+        match &state.good {
+            Some(good) => Ok(Arc::clone(&good.config)),
+            None => Err(io::Error::other(notice)),
+        }
+    }
+
+    /// Empty: not soon, as far as the clock knows. One that was never set is behind.
+    fn ending(&self, ends: WallTime) -> String {
+        let left = ends.as_millis() - self.server.clock.now().wall.as_millis();
+        if left > ENDS_SOON_MS {
+            return String::new();
+        }
+        let file = self.spec.cert_file.display();
+        match left {
+            ..=0 => format!("the certificate in {file} has expired: no client will trust it"),
+            _ => format!("the certificate in {file} expires in {} h", left / 3_600_000),
         }
     }
 
@@ -80,9 +121,10 @@ fn stamp(path: &PathBuf) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-fn server_config(spec: &ServerTlsSpec) -> io::Result<ServerConfig> {
+fn load(spec: &ServerTlsSpec) -> io::Result<Good> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&spec.cert_file)?;
+    let ends = chain.first().and_then(|certificate| not_after(certificate));
     let key = PrivateKeyDer::from_pem_file(&spec.key_file).map_err(|error| wrong(&spec.key_file, &error))?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -101,7 +143,7 @@ fn server_config(spec: &ServerTlsSpec) -> io::Result<ServerConfig> {
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|error| wrong(&spec.cert_file, &error))?;
     config.alpn_protocols = vec![b"mqtt".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(Good { config: Arc::new(config), ends })
 }
 
 fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {

@@ -6,18 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
-use std::os::unix::fs::PermissionsExt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use crate::agent::clock::sleep;
+use crate::agent::unix_socket;
 use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
 
@@ -31,6 +31,9 @@ use super::websocket;
 const BIND_AGAIN: Span = Span::from_secs(5);
 /// After an accept that failed, mostly for want of file descriptors.
 const ACCEPT_AGAIN: Span = Span::from_millis(100);
+
+/// How often the TLS files are looked at, whoever connects.
+const LOOK_AGAIN: Span = Span::from_secs(60);
 
 /// Connections by address.
 type Addresses = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
@@ -67,16 +70,13 @@ pub(super) async fn listen(spec: SocketSpec, server: Arc<Server>, mut stop: watc
         () = accepting => {}
         _ = stop.wait_for(|stop| *stop) => {}
     }
-    if let SocketAddress::Unix(path) = &spec.address {
-        let _ = std::fs::remove_file(path);
-    }
     let _ = listening.wait_for(|stop| *stop).await;
     while connections.join_next().await.is_some() {}
 }
 
 async fn accept_tcp(
     spec: &SocketSpec,
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     server: &Arc<Server>,
     stop: &watch::Receiver<bool>,
     connections: &mut JoinSet<()>,
@@ -92,21 +92,28 @@ async fn accept_tcp(
     let shown = self::shown(spec, &actual);
     server.facts.handle_socket(&shown, "");
     info!(address = %shown, "clients can connect");
-    let tls = spec.tls.clone().map(|tls| Arc::new(ServerTls::new(tls)));
+    let shown: Arc<str> = shown.into();
+    let tls = spec.tls.clone().map(|tls| Arc::new(ServerTls::new(tls, Arc::clone(&shown), Arc::clone(server))));
     let addresses = Addresses::default();
     loop {
         while connections.try_join_next().is_some() {}
-        let (stream, from) = match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // From the start on: who runs it is to know before the first client does.
+            () = look_after(tls.as_deref()) => continue,
+        };
+        let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 not_accepted(server, &error).await;
                 continue;
             }
         };
-        let address = from.ip().to_canonical();
-        let Some(counted) = admit(server, address, &addresses) else { continue };
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let is_loopback = from.ip().is_loopback();
+        let peer = Peer { socket: Arc::clone(&shown), address: Some(from), is_loopback, certificate_name: None };
+        let Some(counted) = admit(server, &peer, from.ip(), &addresses) else { continue };
         let _ = stream.set_nodelay(true);
-        let peer = Peer { address: Some(address), is_loopback: address.is_loopback(), certificate_name: None };
         let (server, stop, tls, websocket) = (Arc::clone(server), stop.clone(), tls.clone(), spec.websocket);
         connections.spawn(async move {
             let _counted = counted;
@@ -124,12 +131,8 @@ async fn accept_tcp(
                                 let peer = Peer { certificate_name: name, ..peer };
                                 serve(&server, Box::new(stream), peer, websocket, stop).await;
                             }
-                            Ok(Err(error)) => {
-                                if server.facts.handle_refused("tls") {
-                                    info!(%error, peer = ?peer.address, "a client does not get through TLS");
-                                }
-                            }
-                            Err(_elapsed) => drop(server.facts.handle_refused("tls")),
+                            Ok(Err(error)) => server.note_ended("tls", &peer, "", &error),
+                            Err(_elapsed) => server.note_ended("tls", &peer, "", &"TLS took too long"),
                         }
                     })
                     .await;
@@ -146,13 +149,15 @@ async fn accept_unix(
     stop: &watch::Receiver<bool>,
     connections: &mut JoinSet<()>,
 ) {
-    let shown = path.display().to_string();
+    let shown: Arc<str> = path.display().to_string().into();
     let listener = loop {
-        match bind_unix(path) {
+        match unix_socket::bind(path) {
             Ok(listener) => break listener,
             Err(error) => not_listening(server, &shown, &error).await,
         }
     };
+    // Only what was made here goes at the stop.
+    let _made = Made(path);
     server.facts.handle_socket(&shown, "");
     info!(address = %shown, "clients can connect");
     loop {
@@ -164,11 +169,11 @@ async fn accept_unix(
                 continue;
             }
         };
+        let peer = Peer { socket: Arc::clone(&shown), address: None, is_loopback: true, certificate_name: None };
         if server.facts.connected() >= server.limits.connections {
-            server.facts.handle_refused("too_many_connections");
+            server.note_ended("too_many_connections", &peer, "", &"there are as many as there may be");
             continue;
         }
-        let peer = Peer { address: None, is_loopback: true, certificate_name: None };
         let (server, stop, websocket) = (Arc::clone(server), stop.clone(), spec.websocket);
         connections.spawn(async move {
             let _connected = server.facts.handle_connection();
@@ -191,24 +196,26 @@ async fn serve(
     // off for long speak plain MQTT.
     stream.probe();
     let within = Duration::from_millis(server.limits.connect_within.as_millis());
-    let accepting = tokio::time::timeout(within, websocket::accept(stream, server));
+    let accepting = tokio::time::timeout(within, websocket::accept(stream, server, peer.clone()));
     match Box::pin(accepting).await {
         Ok(Ok(stream)) => Box::pin(server.serve(Box::new(stream) as Box<dyn Socket>, peer, stop)).await,
-        Ok(Err(_)) | Err(_) => drop(server.facts.handle_refused("websocket")),
+        Ok(Err(error)) => server.note_ended("websocket", &peer, "", &format_args!("no WebSocket client: {error}")),
+        Err(_elapsed) => server.note_ended("websocket", &peer, "", &"its WebSocket request took too long"),
     }
 }
 
 /// A connection more, where there is room for it.
-fn admit(server: &Server, address: IpAddr, addresses: &Addresses) -> Option<Counted> {
+fn admit(server: &Server, peer: &Peer, address: IpAddr, addresses: &Addresses) -> Option<Counted> {
     if server.facts.connected() >= server.limits.connections {
-        server.facts.handle_refused("too_many_connections");
+        server.note_ended("too_many_connections", peer, "", &"there are as many as there may be");
         return None;
     }
     let address = household(address);
     let mut known = addresses.lock().unwrap_or_else(PoisonError::into_inner);
     let count = known.entry(address).or_default();
     if *count >= server.limits.connections_per_address && !address.is_loopback() {
-        server.facts.handle_refused("too_many_connections_of_an_address");
+        let why = "there are as many of its address as there may be";
+        server.note_ended("too_many_connections_of_an_address", peer, "", &why);
         return None;
     }
     *count += 1;
@@ -225,14 +232,24 @@ fn household(address: IpAddr) -> IpAddr {
     }
 }
 
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    // Left behind by a process that was killed; one that listens would answer.
-    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
-        std::fs::remove_file(path)?;
+/// A socket in the file system, as long as it is listened on.
+struct Made<'p>(&'p Path);
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
     }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
-    Ok(listener)
+}
+
+/// Looks at the TLS files, if there are any, and again after a while.
+async fn look_after(tls: Option<&ServerTls>) {
+    match tls {
+        Some(tls) => {
+            tls.look();
+            sleep(LOOK_AGAIN).await;
+        }
+        None => std::future::pending().await,
+    }
 }
 
 fn shown(spec: &SocketSpec, address: &str) -> String {
@@ -254,7 +271,7 @@ async fn not_listening(server: &Server, shown: &str, error: &io::Error) {
 }
 
 async fn not_accepted(server: &Server, error: &io::Error) {
-    if server.facts.handle_refused("accept_failed") {
+    if server.facts.handle_refused(server.clock.proc(), "accept_failed", "") {
         error!(%error, "a connection cannot be accepted: more file descriptors are needed (LimitNOFILE)?");
     }
     sleep(ACCEPT_AGAIN).await;

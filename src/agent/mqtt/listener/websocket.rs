@@ -21,7 +21,7 @@ use handshake::{HEAD_BYTES_MAX, HEAD_END, answer, begins_as_request, head_bytes,
 
 use super::connection::SMALL_BYTES;
 use super::probe::Socket;
-use super::server::Server;
+use super::server::{Peer, Server};
 
 /// Bytes of the pipe, each way.
 const PIPE_BYTES: usize = 16 * 1024;
@@ -36,14 +36,15 @@ struct Counted {
     stream: Box<dyn Socket>,
     half_read: usize,
     server: Arc<Server>,
+    peer: Peer,
 }
 
 /// Shakes hands, and returns the bytes inside.
 ///
 /// # Errors
 /// It is no WebSocket client, or not one of MQTT.
-pub(super) async fn accept(stream: Box<dyn Socket>, server: &Arc<Server>) -> io::Result<DuplexStream> {
-    let mut stream = Counted { stream, half_read: 0, server: Arc::clone(server) };
+pub(super) async fn accept(stream: Box<dyn Socket>, server: &Arc<Server>, peer: Peer) -> io::Result<DuplexStream> {
+    let mut stream = Counted { stream, half_read: 0, server: Arc::clone(server), peer };
     shake_hands(&mut stream).await?;
     stream.note_whole();
     let mut config = WebSocketConfig::default();
@@ -135,7 +136,12 @@ impl Counted {
         self.half_read += bytes;
         let total = self.server.half_read.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if total > self.server.limits.memory_bytes && self.half_read > SMALL_BYTES {
-            self.server.facts.handle_refused("memory");
+            self.server.note_ended(
+                "memory",
+                &self.peer,
+                "",
+                &"a half-sent WebSocket message takes memory that others need",
+            );
             return Err(io::Error::other("its half-sent message takes memory that others need"));
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! Sockets of the listener, and whether anybody can come in through them.
 
-use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use crate::config::boot::{AccessSpec, ServerTlsSpec, SocketAddress, SocketSpec};
+use crate::config::boot::{AccessSpec, BrokerSpec, ServerTlsSpec, SocketAddress, SocketSpec};
 use crate::config::check::socket as socket_path;
 use crate::config::check::table::{Item, Table};
 use crate::config::problem::{Report, Spot, Wrong};
@@ -75,6 +75,34 @@ pub(super) fn check(
     }
     check_distinct(&found, report);
     complete.then(|| found.into_iter().map(|found| found.spec).collect())
+}
+
+/// Brokers that are the listener itself: what it passes on would come in a second time, or never
+/// leave.
+pub(in crate::config::check) fn check_brokers(
+    sockets: &[SocketSpec],
+    brokers: [(Option<&Table<'_>>, Option<&BrokerSpec>); 2],
+    report: &mut Report,
+) {
+    for (table, broker) in brokers {
+        let (Some(table), Some(broker)) = (table, broker) else { continue };
+        if sockets.iter().any(|socket| is_own(socket, broker)) {
+            let wrong = Wrong::new("is an address of `[listener]`: the agent would be its own broker");
+            report.problem(&table.spot_of("broker"), wrong.hint("another port for one of them"));
+        }
+    }
+}
+
+/// As far as addresses tell. A name may lead anywhere, but for the one of this machine.
+fn is_own(socket: &SocketSpec, broker: &BrokerSpec) -> bool {
+    let SocketAddress::Tcp(own) = socket.address else { return false };
+    let there = match broker.host.parse::<IpAddr>() {
+        Ok(ip) => ip,
+        Err(_) if broker.host.eq_ignore_ascii_case("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        Err(_) => return false,
+    };
+    let reaches = own.ip() == there || (own.ip().is_unspecified() && there.is_loopback());
+    reaches && own.port() == broker.port && !socket.websocket
 }
 
 /// An address with a port, strictly: a name could mean several.
