@@ -134,7 +134,8 @@ impl Gateway {
 
     fn connect_with(&mut self, connection: u32, client_id: &str, session_expiry_secs: u32, will: Option<Will>) {
         let client_id = client_id.into();
-        let connect = Connect { client_id, clean_start: false, session_expiry_secs, receive_max: 10, will };
+        let connect =
+            Connect { is_v5: true, client_id, clean_start: false, session_expiry_secs, receive_max: 10, will };
         self.say(connection, ClientEvent::Connect(&connect));
     }
 

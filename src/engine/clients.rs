@@ -79,6 +79,18 @@ impl Engine {
         }
     }
 
+    /// Sends new subscribers some of what is retained. Once a round: others are served between.
+    pub fn let_clients_catch_up(&mut self, now: Now) {
+        if let Some(broker) = self.broker.as_mut().filter(|broker| broker.is_behind()) {
+            broker.catch_up(now);
+        }
+    }
+
+    /// They are not done with that.
+    pub fn clients_are_behind(&self) -> bool {
+        self.broker.as_ref().is_some_and(Broker::is_behind)
+    }
+
     /// A message of the agent itself for the listener's clients; the windows do not see it.
     pub(super) fn publish_own(&mut self, now: Now, message: &Own) {
         if let Some(broker) = &mut self.broker {

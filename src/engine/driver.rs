@@ -171,6 +171,15 @@ impl<S: Store + Chain> Driver<S> {
             self.handle(now, Event::Tick);
         }
         self.make_room(now, false);
+        if self.engine.clients_are_behind() {
+            self.engine.let_clients_catch_up(now);
+            if !self.engine.is_committed() {
+                self.policy.handle_change(now.proc);
+            }
+            if self.engine.clients_wait() {
+                self.policy.handle_client_waiting(now.proc);
+            }
+        }
         if self.policy.is_due(now.proc) {
             self.commit(now, perform);
         }
@@ -199,6 +208,10 @@ impl<S: Store + Chain> Driver<S> {
 
     /// When [`Driver::advance`] next has something to do without a new input.
     pub fn next_deadline(&self) -> Option<ProcTime> {
+        if self.engine.clients_are_behind() {
+            // At once.
+            return Some(ProcTime::default());
+        }
         // While changes wait, their commit comes first.
         let snapshot = self.snapshot_at.filter(|_| self.failure.is_none() && self.policy.next_deadline().is_none());
         let due = [self.engine.next_deadline(), self.policy.next_deadline(), snapshot, self.chain.next_deadline()];

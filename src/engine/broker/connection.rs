@@ -28,7 +28,10 @@ impl Broker {
         let session_present = known.is_some();
         let number = known.unwrap_or_else(|| self.begin(&connect.client_id));
         wait |= self.open(number, connection, connect, session_present);
-        self.links.insert(connection, Link { session: number, admitted: !wait, held: 0, held_publishes: 0 });
+        self.links.insert(
+            connection,
+            Link { session: number, is_v5: connect.is_v5, admitted: !wait, held: 0, held_publishes: 0 },
+        );
         let answer = ToClient::ConnAck { session_present };
         if wait {
             self.touched.insert(number);

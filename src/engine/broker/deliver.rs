@@ -115,7 +115,7 @@ impl Broker {
             };
             session.outgoing.mark_sent(at);
             self.counters.delivered += 1;
-            self.ready.push((connection, ToClient::Publish(delivery)));
+            self.put_ready(connection, ToClient::Publish(delivery));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Messages of a client at `QoS` 1 and 2: taken in once.
 
-use super::Broker;
 use super::packet::{Farewell, Publish, Qos, ToClient};
 use super::session::SessionNo;
+use super::{Broker, INBOUND_V311, Link};
 use crate::engine::redelivery::fingerprint;
 
 /// What a PUBLISH is.
@@ -49,7 +49,9 @@ impl Broker {
     ///
     /// [`BrokerLimits::in_flight`]: super::limits::BrokerLimits::in_flight
     pub fn take_publish(&mut self, connection: u32, publish: &Publish<'_>) -> Seen {
-        let Some(number) = self.links.get(&connection).map(|link| link.session) else { return Seen::Refused };
+        let Some(Link { session: number, is_v5, .. }) = self.links.get(&connection).copied() else {
+            return Seen::Refused;
+        };
         let Some(session) = self.sessions.get_mut(&number) else { return Seen::Refused };
         let Some(packet) = publish.packet else { return Seen::New };
         match publish.qos {
@@ -63,7 +65,9 @@ impl Broker {
             }
             Qos::ExactlyOnce if session.inbound.contains(&packet) => return Seen::Known,
             Qos::ExactlyOnce => {
-                if session.inbound.len() >= usize::from(self.limits.in_flight) {
+                let in_flight = usize::from(self.limits.in_flight);
+                let max = if is_v5 { in_flight } else { in_flight.max(INBOUND_V311) };
+                if session.inbound.len() >= max {
                     self.expel(self.now, connection, Farewell::QuotaExceeded);
                     return Seen::Refused;
                 }

@@ -15,6 +15,9 @@ pub(super) struct MessageNo(pub(super) u64);
 /// Bytes that a message takes beside what it says: its blocks of memory, and its place.
 const MESSAGE_BYTES: usize = 192;
 
+/// 2026-01-01.
+const MADE_MS: i64 = 1_767_225_600_000;
+
 /// When a message is of no use any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Expiry {
@@ -46,22 +49,30 @@ impl Expiry {
     /// Of a message that comes now.
     pub(super) fn of(now: Now, secs: Option<u32>) -> Option<Expiry> {
         let span = Span::from_secs(u64::from(secs?));
-        let wall = (now.quality == ClockQuality::Synced)
-            .then(|| WallTime::from_millis(now.wall.as_millis().saturating_add(span.as_i64())));
+        let wall = is_trusted(now).then(|| WallTime::from_millis(now.wall.as_millis().saturating_add(span.as_i64())));
         Some(Expiry { at: now.proc + span, wall })
     }
 
-    /// What is left of it; zero: it has expired.
+    /// What is left of it; zero: it has expired. While the agent runs, the clock that nobody sets
+    /// decides.
     pub(super) fn left(self, now: Now) -> Span {
-        let left = self.at.since(now.proc);
-        match self.wall {
-            Some(wall) if now.quality == ClockQuality::Synced => {
-                let by_wall = wall.as_millis().saturating_sub(now.wall.as_millis()).max(0);
-                left.min(Span::from_millis(by_wall.unsigned_abs()))
-            }
-            Some(_) | None => left,
+        self.at.since(now.proc)
+    }
+
+    /// After a start: from a monotonic clock that was at `from` when this was stored to the one of
+    /// today. How long the agent did not run, only the wall clock can say.
+    pub(super) fn shift(&mut self, from: ProcTime, now: Now) {
+        self.at = now.proc + self.at.since(from);
+        if let Some(wall) = self.wall.filter(|_| is_trusted(now)) {
+            let by_wall = wall.as_millis().saturating_sub(now.wall.as_millis()).max(0);
+            self.at = self.at.min(now.proc + Span::from_millis(by_wall.unsigned_abs()));
         }
     }
+}
+
+/// A clock that shows a time before this program was made was never set.
+fn is_trusted(now: Now) -> bool {
+    now.quality == ClockQuality::Synced && now.wall.as_millis() >= MADE_MS
 }
 
 /// Whole seconds of it, a part of one counting as one.
@@ -138,10 +149,8 @@ impl Messages {
     }
 
     /// Moves the deadlines from one monotonic clock to another.
-    pub(super) fn shift(&mut self, from: ProcTime, to: ProcTime) {
-        for expiry in self.list.values_mut().filter_map(|kept| kept.expiry.as_mut()) {
-            expiry.at = to + expiry.at.since(from);
-        }
+    pub(super) fn shift(&mut self, from: ProcTime, now: Now) {
+        self.list.values_mut().filter_map(|kept| kept.expiry.as_mut()).for_each(|expiry| expiry.shift(from, now));
     }
 }
 
@@ -153,13 +162,33 @@ mod tests {
         Now { proc: ProcTime::from_millis(proc), wall: WallTime::from_millis(wall), quality }
     }
 
+    fn left_after(expiry: Expiry, now: Now) -> u32 {
+        let mut expiry = expiry;
+        expiry.shift(ProcTime::from_millis(2_000), now);
+        secs_up(expiry.left(now))
+    }
+
     #[test]
     fn time_without_power_counts_where_the_wall_clock_is_good() {
-        let expiry = Expiry::of(at(1_000, 1_000_000, ClockQuality::Synced), Some(10)).expect("it has one");
-        assert_eq!(secs_up(expiry.left(at(1_500, 1_000_500, ClockQuality::Synced))), 10);
-        assert_eq!(secs_up(expiry.left(at(2_000, 1_001_000, ClockQuality::Synced))), 9);
-        assert_eq!(secs_up(expiry.left(at(2_000, 1_500_000, ClockQuality::Synced))), 0, "long off");
-        assert_eq!(secs_up(expiry.left(at(2_000, 1_500_000, ClockQuality::Unsynced))), 9, "who knows");
-        assert_eq!(secs_up(expiry.left(at(11_000, 0, ClockQuality::Unsynced))), 0);
+        let wall = |after: i64| MADE_MS + 1_000_000 + after;
+        let came = at(1_000, wall(0), ClockQuality::Synced);
+        let expiry = Expiry::of(came, Some(10)).expect("it has one");
+        // Nine seconds are left at 2 s, when the agent ends; its next clock begins at 0.
+        assert_eq!(left_after(expiry, at(0, wall(1_000), ClockQuality::Synced)), 9);
+        assert_eq!(left_after(expiry, at(0, wall(5_000), ClockQuality::Synced)), 5);
+        assert_eq!(left_after(expiry, at(0, wall(500_000), ClockQuality::Synced)), 0, "long off");
+        assert_eq!(left_after(expiry, at(0, wall(500_000), ClockQuality::Unsynced)), 9, "who knows");
+        assert_eq!(left_after(expiry, at(0, 0, ClockQuality::Synced)), 9, "a clock that was never set");
+        let unset = Expiry::of(at(1_000, 5_000, ClockQuality::Synced), Some(10)).expect("it has one");
+        assert_eq!(left_after(unset, at(0, wall(0), ClockQuality::Synced)), 9, "it was set meanwhile");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_while_the_agent_runs_changes_nothing() {
+        let expiry = Expiry::of(at(1_000, MADE_MS, ClockQuality::Synced), Some(10)).expect("it has one");
+        for wall in [0, MADE_MS, MADE_MS + 1_000_000_000] {
+            assert_eq!(secs_up(expiry.left(at(2_000, wall, ClockQuality::Synced))), 9);
+        }
+        assert_eq!(expiry.left(at(11_000, MADE_MS, ClockQuality::Synced)), Span::ZERO);
     }
 }

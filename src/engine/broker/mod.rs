@@ -24,6 +24,7 @@
 //!
 //! Bounds are [`BrokerLimits`]; filters beyond 1,024 bytes or 128 levels are refused (0x97).
 
+mod catch_up;
 mod connection;
 mod deliver;
 mod inbound;
@@ -44,7 +45,7 @@ mod subscriptions;
 mod tests;
 mod will;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -52,6 +53,7 @@ use hashbrown::HashMap;
 
 use crate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 
+use self::catch_up::CatchUp;
 use self::limits::BrokerLimits;
 use self::messages::{Messages, size_of};
 use self::packet::{ClientEvent, Delivery, Farewell, Message, ToClient};
@@ -65,6 +67,13 @@ pub use self::inbound::Seen;
 /// What may be sent at once: beyond, it is asked for before the next packet is taken in. One
 /// message to very many subscribers may be more.
 const READY_MANY: usize = 2_048;
+/// The same for bytes.
+const READY_BYTES: usize = 512 * 1024;
+/// Entries for which the list keeps its memory.
+const READY_KEPT: usize = 2 * READY_MANY;
+/// Messages at `QoS` 2 of one client that may be between PUBREC and PUBREL where the client knows
+/// no receive maximum: their PUBRELs may be behind others of its messages in its socket.
+const INBOUND_V311: usize = 2_048;
 
 /// Bytes of a delivery, its message aside.
 const DELIVERY_BYTES: usize = 128;
@@ -82,12 +91,16 @@ pub struct Broker {
     tree: Tree,
     /// Bytes of all subscriptions, beside the levels in the tree.
     filter_bytes: usize,
+    /// Bytes of those that have changed since the last commit.
+    changed_filter_bytes: usize,
     found: Found,
     messages: Messages,
     retained: RetainedStore,
     /// When a session ends or its will is due.
     deadlines: BTreeSet<(ProcTime, SessionNo)>,
     ready: Vec<(u32, ToClient)>,
+    /// Bytes of the deliveries among it.
+    ready_bytes: usize,
     /// For the coming commit.
     waiting: Vec<(u32, ToClient)>,
     /// Bytes of the deliveries among it.
@@ -99,6 +112,10 @@ pub struct Broker {
     /// Sessions that were stored and are over.
     ended: BTreeSet<SessionNo>,
     wills: Vec<Arc<Message>>,
+    /// Wills that are to be published, while one is.
+    announcements: VecDeque<(Option<SessionNo>, Message)>,
+    is_announcing: bool,
+    catch_up: CatchUp,
     counters: Counters,
 }
 
@@ -106,6 +123,8 @@ pub struct Broker {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     session: SessionNo,
+    /// It knows a receive maximum, and keeps to it.
+    is_v5: bool,
     /// CONNACK is out.
     admitted: bool,
     /// What waits for the commit.
@@ -126,17 +145,22 @@ impl Broker {
             links: HashMap::default(),
             tree: Tree::default(),
             filter_bytes: 0,
+            changed_filter_bytes: 0,
             found: Found::default(),
             messages: Messages::default(),
             retained: RetainedStore::default(),
             deadlines: BTreeSet::new(),
             ready: Vec::new(),
+            ready_bytes: 0,
             waiting: Vec::new(),
             waiting_bytes: 0,
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             ended: BTreeSet::new(),
             wills: Vec::new(),
+            announcements: VecDeque::new(),
+            is_announcing: false,
+            catch_up: CatchUp::default(),
             counters: Counters::default(),
         }
     }
@@ -157,8 +181,12 @@ impl Broker {
         let Some(link) = self.links.get(&connection) else { return };
         // While commits fail, answers pile up.
         let answers_max = self.limits.queue_messages.saturating_add(usize::from(self.limits.in_flight));
-        let is_request = matches!(event, ClientEvent::Subscribe { .. } | ClientEvent::Unsubscribe { .. });
-        if is_request && link.held >= answers_max {
+        let held_max = match event {
+            ClientEvent::Subscribe { .. } | ClientEvent::Unsubscribe { .. } => answers_max,
+            ClientEvent::PubRel { .. } | ClientEvent::PubRec { .. } => answers_max.saturating_add(INBOUND_V311),
+            _ => usize::MAX,
+        };
+        if link.held >= held_max {
             return self.expel(now, connection, Farewell::QuotaExceeded);
         }
         let session = link.session;
@@ -192,6 +220,8 @@ impl Broker {
         for (connection, what) in self.ready.drain(..) {
             perform(connection, what);
         }
+        self.ready_bytes = 0;
+        self.ready.shrink_to(READY_KEPT);
     }
 
     /// True when somebody waits for a commit.
@@ -201,7 +231,7 @@ impl Broker {
 
     /// So much may be sent that it should be, before more comes in.
     pub fn has_much_ready(&self) -> bool {
-        self.ready.len() >= READY_MANY
+        self.ready.len() >= READY_MANY || self.ready_bytes >= READY_BYTES
     }
 
     /// Deliveries at `QoS` 0 that a slow connection had no room for.
@@ -214,10 +244,10 @@ impl Broker {
     fn send(&mut self, connection: u32, what: ToClient, wait: bool) {
         let Some(link) = self.links.get_mut(&connection) else { return };
         let is_publish = matches!(what, ToClient::Publish(_));
-        let bytes = self.waiting_bytes + waiting_bytes(self.waiting.last(), &what);
+        let bytes = self.waiting_bytes + bytes_beside(self.waiting.last(), &what);
         if !wait && link.admitted && !(is_publish && link.held_publishes > 0) {
             self.counters.delivered += u64::from(is_publish);
-            self.ready.push((connection, what));
+            self.put_ready(connection, what);
         } else if is_publish && (link.held_publishes >= self.limits.queue_messages || bytes > self.limits.queue_bytes) {
             self.counters.dropped_queue_full += 1;
         } else {
@@ -228,9 +258,15 @@ impl Broker {
         }
     }
 
+    fn put_ready(&mut self, connection: u32, what: ToClient) {
+        self.ready_bytes += bytes_beside(self.ready.last(), &what);
+        self.ready.push((connection, what));
+    }
+
     /// What a step or snapshot wrote is durable: what waited for it may be sent.
     pub fn mark_committed(&mut self) {
         self.forget_changes();
+        self.changed_filter_bytes = 0;
         self.waiting_bytes = 0;
         for (connection, what) in core::mem::take(&mut self.waiting) {
             let is_publish = matches!(what, ToClient::Publish(_));
@@ -244,7 +280,7 @@ impl Broker {
                 None => continue,
             }
             self.counters.delivered += u64::from(is_publish);
-            self.ready.push((connection, what));
+            self.put_ready(connection, what);
         }
         for number in core::mem::take(&mut self.touched) {
             if let Some(session) = self.sessions.get_mut(&number) {
@@ -257,7 +293,7 @@ impl Broker {
 
 /// Bytes that one more delivery takes while it waits. Those of one message come one after the
 /// other, and share it.
-fn waiting_bytes(last: Option<&(u32, ToClient)>, what: &ToClient) -> usize {
+fn bytes_beside(last: Option<&(u32, ToClient)>, what: &ToClient) -> usize {
     let ToClient::Publish(Delivery { message, .. }) = what else { return 0 };
     let shares = matches!(last, Some((_, ToClient::Publish(last))) if Arc::ptr_eq(&last.message, message));
     DELIVERY_BYTES + if shares { 0 } else { size_of(message) }

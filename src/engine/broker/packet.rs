@@ -95,6 +95,8 @@ impl Message {
 /// A client that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connect {
+    /// It speaks MQTT 5, else 3.1.1.
+    pub is_v5: bool,
     /// Client id, never empty: one that is assigned when the client has none.
     pub client_id: String,
     /// Forget what was kept for this id (3.1.1: clean session).

@@ -115,30 +115,43 @@ impl RetainedStore {
         }
     }
 
-    /// What a new subscription gets, by topic; `true`: only after the coming commit, because
-    /// it comes from a message that is not durable yet. Only topics that begin like the filter
-    /// are looked at.
-    pub(super) fn wanted(&self, now: Now, filter: &str) -> Vec<(Retained, bool)> {
+    /// What a new subscription gets, by topic, of the next `count` behind `after`; `true`: only
+    /// after the coming commit, because it comes from a message that is not durable yet. Only
+    /// topics that begin like the filter are looked at. Also how many those were, and the last of
+    /// them; `None`: there are no more.
+    #[expect(clippy::type_complexity, reason = "read in one place")]
+    pub(super) fn wanted(
+        &self,
+        now: Now,
+        filter: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> (Vec<(Retained, bool)>, usize, Option<Box<str>>) {
         let literal = filter.find(['+', '#']).map_or(filter, |at| &filter[..at]);
         // `a/#` is for `a`, too.
         let literal = literal.strip_suffix('/').unwrap_or(literal);
-        self.list
-            .range::<str, _>((Bound::Included(literal), Bound::Unbounded))
-            .take_while(|(topic, _)| topic.starts_with(literal))
-            .filter(|(topic, kept)| {
-                matches(filter, topic) && kept.expiry.is_none_or(|expiry| expiry.left(now) > Span::ZERO)
-            })
-            .map(|(topic, kept)| {
+        let from = after.map_or(Bound::Included(literal), Bound::Excluded);
+        let mut looked_at = 0;
+        let (mut found, mut last) = (Vec::new(), None);
+        for (topic, kept) in self.list.range::<str, _>((from, Bound::Unbounded)) {
+            if !topic.starts_with(literal) {
+                return (found, looked_at, None);
+            }
+            looked_at += 1;
+            if matches(filter, topic) && kept.expiry.is_none_or(|expiry| expiry.left(now) > Span::ZERO) {
                 let is_held = kept.message.qos > Qos::AtMostOnce && self.changed.contains(topic);
-                (kept.clone(), is_held)
-            })
-            .collect()
+                found.push((kept.clone(), is_held));
+            }
+            if looked_at == count {
+                last = Some(topic.clone());
+                break;
+            }
+        }
+        (found, looked_at, last)
     }
 
     /// Moves the deadlines from one monotonic clock to another.
-    pub(super) fn shift(&mut self, from: ProcTime, to: ProcTime) {
-        for expiry in self.list.values_mut().filter_map(|kept| kept.expiry.as_mut()) {
-            expiry.at = to + expiry.at.since(from);
-        }
+    pub(super) fn shift(&mut self, from: ProcTime, now: Now) {
+        self.list.values_mut().filter_map(|kept| kept.expiry.as_mut()).for_each(|expiry| expiry.shift(from, now));
     }
 }

@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use crate::model::time::Now;
 
 use super::Broker;
-use super::deliver::Want;
-use super::messages::size_of;
-use super::outgoing::ENTRY_BYTES;
 use super::packet::{Filter, Qos, RetainHandling, ToClient};
 use super::session::SessionNo;
 use super::subscriptions::{Options, Subscriber, Tree, bytes_of, fits, split_shared};
@@ -62,10 +59,7 @@ impl Broker {
         }
         let wait = self.has_new_subscriptions(number);
         self.send(connection, ToClient::SubAck { packet, codes }, wait);
-        for fresh in fresh {
-            self.send_retained(now, number, &fresh, wait);
-        }
-        self.deliver(number);
+        self.begin_to_catch_up(now, number, fresh.iter().map(|fresh| (fresh.filter, fresh.options)));
     }
 
     pub(super) fn handle_unsubscribe(&mut self, connection: u32, number: SessionNo, packet: u16, filters: &[String]) {
@@ -104,44 +98,31 @@ impl Broker {
         Ok(is_known)
     }
 
-    /// Bytes that all subscriptions take.
+    /// Bytes that all subscriptions take, and what the coming commit has to say of them: while
+    /// there is none, they may come and go.
     pub(super) fn subscription_bytes(&self) -> usize {
-        self.filter_bytes + self.tree.bytes()
+        self.filter_bytes + self.tree.bytes() + self.changed_filter_bytes
     }
 
     /// No message goes to a subscription any more, which was there.
     pub(super) fn leave(&mut self, filter: &str, session: SessionNo) {
         self.filter_bytes -= bytes_of(filter);
         self.tree.remove(filter, session);
+        self.catch_up.remove(session, filter);
     }
 
     fn note_subscription(&mut self, number: SessionNo, filter: &str) {
         let Some(session) = self.sessions.get_mut(&number) else { return };
         if session.is_durable() {
-            session.changes.subscriptions.insert(filter.into());
+            if session.changes.subscriptions.insert(filter.into()) {
+                self.changed_filter_bytes += bytes_of(filter);
+            }
             self.dirty.insert(number);
         }
     }
 
-    fn has_new_subscriptions(&self, number: SessionNo) -> bool {
+    pub(super) fn has_new_subscriptions(&self, number: SessionNo) -> bool {
         self.sessions.get(&number).is_some_and(|session| !session.changes.subscriptions.is_empty())
-    }
-
-    fn send_retained(&mut self, now: Now, number: SessionNo, fresh: &Fresh<'_>, wait: bool) {
-        for (retained, is_held) in self.retained.wanted(now, fresh.filter) {
-            let delivery = Want {
-                message: &retained.message,
-                expiry: retained.expiry,
-                qos: fresh.options.qos.min(retained.message.qos),
-                retain: true,
-                subscriptions: fresh.options.id.into_iter().collect(),
-                wait: wait || is_held,
-            };
-            if fresh.options.qos > Qos::AtMostOnce {
-                self.relieve(now, ENTRY_BYTES + size_of(&retained.message), Some(number));
-            }
-            self.offer(now, number, delivery, &mut None);
-        }
     }
 }
 

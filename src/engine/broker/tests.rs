@@ -38,7 +38,7 @@ struct World {
 }
 
 fn connect(client_id: &str, clean_start: bool, session_expiry_secs: u32) -> Connect {
-    Connect { client_id: client_id.into(), clean_start, session_expiry_secs, receive_max: 10, will: None }
+    Connect { is_v5: true, client_id: client_id.into(), clean_start, session_expiry_secs, receive_max: 10, will: None }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as a client says it")]

@@ -17,12 +17,22 @@ impl Broker {
         }
     }
 
-    /// Publishes a will of `from`, or of a session that is over.
+    /// Publishes a will of `from`, or of a session that is over. Where that sends another client
+    /// away, the will of that one is next.
     pub(super) fn announce(&mut self, now: Now, from: Option<SessionNo>, message: Message) {
-        self.counters.wills_published += 1;
-        let message = Arc::new(message);
-        self.find(from, &message.topic);
-        self.pass_on(now, &message);
-        self.wills.push(message);
+        self.announcements.push_back((from, message));
+        if core::mem::replace(&mut self.is_announcing, true) {
+            return;
+        }
+        while let Some((from, message)) = self.announcements.pop_front() {
+            self.counters.wills_published += 1;
+            let message = Arc::new(message);
+            if self.find(from, &message.topic) && self.relieve_found(now, &message) {
+                self.find(from, &message.topic);
+            }
+            self.pass_on(now, &message);
+            self.wills.push(message);
+        }
+        self.is_announcing = false;
     }
 }

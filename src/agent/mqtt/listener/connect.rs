@@ -62,8 +62,7 @@ pub(super) fn read(body: &[u8], is_v5: bool) -> Result<Hello, Fault> {
     };
     let receive_max = said.receive_max.unwrap_or(u16::MAX);
     Ok(Hello {
-        is_v5,
-        connect: Connect { client_id, clean_start: has(CLEAN), session_expiry_secs, receive_max, will },
+        connect: Connect { is_v5, client_id, clean_start: has(CLEAN), session_expiry_secs, receive_max, will },
         username,
         password,
         keep_alive_secs,

@@ -268,7 +268,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(fed?)
     }
 
-    fn count_half_read(&mut self) -> Result<(), End> {
+    pub(super) fn count_half_read(&mut self) -> Result<(), End> {
         let now_half = self.proto.pending_bytes();
         let sum = &self.server.half_read;
         let before = std::mem::replace(&mut self.half_read, now_half);

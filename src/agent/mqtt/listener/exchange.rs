@@ -5,8 +5,8 @@
 //! it has into one list and rings once a round; the network thread deals it out to the
 //! connections and wakes them, which costs it nothing.
 //!
-//! Here is counted what memory all of it takes. A large message is counted once, however many
-//! connections it waits for, and as long as it waits for one of them.
+//! Here is counted what memory all of it takes. A message that is large, or retained, is counted
+//! once, however many connections it waits for, and as long as it waits for one of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,8 +34,8 @@ pub struct Exchange {
     queues: Mutex<HashMap<u32, Arc<Queue>, FixedState>>,
     bytes: AtomicUsize,
     bytes_max: usize,
-    /// How many connections a large message waits for, by its address.
-    large: Mutex<HashMap<usize, usize, FixedState>>,
+    /// How many connections a message that is counted once waits for, by its address.
+    shared: Mutex<HashMap<usize, usize, FixedState>>,
 }
 
 /// What a connection is handed.
@@ -57,7 +57,7 @@ impl Exchange {
             queues: Mutex::default(),
             bytes: AtomicUsize::new(0),
             bytes_max,
-            large: Mutex::default(),
+            shared: Mutex::default(),
         })
     }
 
@@ -112,7 +112,7 @@ impl Exchange {
     /// Whether there is room for it.
     pub(super) fn has_room(&self, what: &ToSocket) -> bool {
         let Some(message) = what.message() else { return true };
-        let is_there = what.bytes() >= LARGE_BYTES && lock(&self.large).contains_key(&address(message));
+        let is_there = is_shared(what) && lock(&self.shared).contains_key(&address(message));
         let needed = if is_there { DELIVERY_BYTES } else { what.bytes() };
         self.bytes().saturating_add(needed) <= self.bytes_max
     }
@@ -126,9 +126,9 @@ impl Exchange {
     pub(super) fn hold(&self, what: &ToSocket) {
         let Some(message) = what.message() else { return };
         let mut bytes = what.bytes();
-        if bytes >= LARGE_BYTES {
-            let mut large = lock(&self.large);
-            let waits = large.entry(address(message)).or_default();
+        if is_shared(what) {
+            let mut shared = lock(&self.shared);
+            let waits = shared.entry(address(message)).or_default();
             *waits += 1;
             if *waits > 1 {
                 bytes = DELIVERY_BYTES;
@@ -140,9 +140,9 @@ impl Exchange {
     pub(super) fn release(&self, what: &ToSocket) {
         let Some(message) = what.message() else { return };
         let mut bytes = what.bytes();
-        if bytes >= LARGE_BYTES {
-            let mut large = lock(&self.large);
-            if let Entry::Occupied(mut waits) = large.entry(address(message)) {
+        if is_shared(what) {
+            let mut shared = lock(&self.shared);
+            if let Entry::Occupied(mut waits) = shared.entry(address(message)) {
                 *waits.get_mut() -= 1;
                 if *waits.get() == 0 {
                     waits.remove();
@@ -153,6 +153,11 @@ impl Exchange {
         }
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
+}
+
+/// It is counted once.
+fn is_shared(what: &ToSocket) -> bool {
+    what.bytes() >= LARGE_BYTES || what.is_retained()
 }
 
 /// No other message has it, as long as somebody waits for this one.

@@ -107,15 +107,22 @@ impl ToSocket {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes that it takes of the room of all.
     pub(super) fn bytes(&self) -> usize {
+        self.message().map_or(0, |message| DELIVERY_BYTES + message.bytes())
+    }
+
+    /// Bytes that it takes of what its connection may have waiting. A subscriber may have all that
+    /// is retained at once.
+    fn own_bytes(&self) -> usize {
+        if self.is_retained() { DELIVERY_BYTES } else { self.bytes() }
+    }
+
+    /// It is, or was, kept for whoever subscribes: many wait for the same message.
+    pub(super) fn is_retained(&self) -> bool {
         match self {
-            ToSocket::Tell(ToClient::Publish(Delivery { message, qos, retain, .. })) => {
-                // What is retained is kept anyhow: a subscriber may have all of it at once.
-                let is_kept = *retain && *qos == Qos::AtMostOnce;
-                DELIVERY_BYTES + if is_kept { 0 } else { message.bytes() }
-            }
-            ToSocket::Ack(_) | ToSocket::Tell(_) => 0,
+            ToSocket::Tell(ToClient::Publish(Delivery { qos, retain, .. })) => *retain && *qos == Qos::AtMostOnce,
+            ToSocket::Ack(_) | ToSocket::Tell(_) => false,
         }
     }
 
@@ -133,7 +140,7 @@ impl ClientOutbox {
     /// # Errors
     /// [`NotTaken`]: there is no room.
     pub fn send(&mut self, what: ToSocket) -> Result<(), NotTaken> {
-        let (bytes, refused) = (what.bytes(), what.not_taken());
+        let (bytes, refused) = (what.own_bytes(), what.not_taken());
         // What may be dropped is counted by its bytes, and everything else by number.
         match refused {
             NotTaken::Dropped if !self.has_room(&what, bytes) => return Err(refused),
@@ -243,7 +250,7 @@ impl Outgoing {
         if what.not_taken() == NotTaken::Over {
             self.queue.taken.fetch_add(1, Ordering::Relaxed);
         }
-        let bytes = what.bytes();
+        let bytes = what.own_bytes();
         if bytes > 0 {
             self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.exchange.release(&what);

@@ -7,8 +7,6 @@ use crate::engine::broker::packet::{ClientEvent, Connect, Filter, Properties, Pu
 /// A CONNECT, before anybody has decided whether the client is let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// It speaks MQTT 5, else 3.1.1.
-    pub is_v5: bool,
     /// What the broker wants to know. Client id as sent: may be empty. `receive_max`: 65,535
     /// when not said. 3.1.1: session expiry 0 with a clean session, else for ever; in both
     /// versions at most what the connection's limits allow.

@@ -18,7 +18,7 @@ use crate::engine::broker::packet::{Connect, Farewell, ToClient};
 use crate::engine::step::DeliveryTag;
 
 use super::access::{Access, Attempt, Denied, Identity};
-use super::connection::Connection;
+use super::connection::{Connection, SMALL_BYTES};
 use super::end::End;
 use super::exchange::Exchange;
 use super::facts::ListenerFacts;
@@ -171,7 +171,7 @@ impl Server {
         }
         let windows = usize::from(self.proto_limits.in_flight) * 2;
         let (outbox, outgoing) = outbox(connection.number, windows, &self.exchange);
-        let mqtt = if hello.is_v5 { "5" } else { "3.1.1" };
+        let mqtt = if hello.connect.is_v5 { "5" } else { "3.1.1" };
         let (connect, accepted) = self.session(*hello, &who);
         let _gone = Gone { connection: connection.number, inbox: self.inbox.clone() };
         let up = Input::ClientUp { connection: connection.number, connect: Box::new(connect), outbox };
@@ -283,7 +283,12 @@ impl Server {
         outgoing: &Outgoing,
         granted: &Granted,
     ) -> Result<(), End> {
-        match outgoing.recv().await {
+        let told = tokio::select! {
+            biased;
+            told = outgoing.recv() => told,
+            end = hear_on(self, connection) => return Err(end),
+        };
+        match told {
             Some(ToSocket::Tell(ToClient::ConnAck { session_present })) => {
                 let accepted = Accepted {
                     assigned_client_id: granted.assigned_client_id.as_deref(),
@@ -311,6 +316,22 @@ impl Server {
             }
         }
     }
+}
+
+/// While a client waits to be let in, which takes as long as the card does: what it says meanwhile
+/// is kept, up to a little. Until it gives up; unless it has said all that it wanted to.
+async fn hear_on<S: Socket>(server: &Server, connection: &mut Connection<'_, S>) -> End {
+    while connection.proto.pending_bytes() < SMALL_BYTES {
+        let Connection { stream, proto, read, .. } = &mut *connection;
+        let now = || server.clock.proc();
+        let fed = poll_fn(|context| poll_read_into(context, Pin::new(&mut *stream), proto, read, now())).await;
+        match fed.and_then(|()| connection.count_half_read()) {
+            Ok(()) => {}
+            Err(End::Closed) if connection.proto.pending_bytes() > 0 => break,
+            Err(end) => return end,
+        }
+    }
+    std::future::pending().await
 }
 
 fn refusal(denied: Denied) -> Refusal {

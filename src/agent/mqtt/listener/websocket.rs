@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use bytes::Buf as _;
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
@@ -85,17 +86,20 @@ async fn shake_hands(stream: &mut Counted) -> io::Result<()> {
 }
 
 /// Until either side ends. What is on its way to the client then is sent before the close.
+///
+/// Never waits for the agent to take something while the agent waits for something of its own to
+/// be taken: it reads no more while its client has not been sent what waits.
 async fn carry(mut socket: WebSocketStream<Counted>, pipe: DuplexStream) {
     let (mut from_agent, mut to_agent) = tokio::io::split(pipe);
     let mut bytes = vec![0; READ_BYTES];
+    // Of the client, and not taken by the agent yet.
+    let mut arrived = Bytes::new();
     loop {
         tokio::select! {
-            arrived = socket.next() => match arrived {
+            message = socket.next(), if arrived.is_empty() => match message {
                 Some(Ok(Message::Binary(bytes))) => {
                     socket.get_mut().note_whole();
-                    if to_agent.write_all(&bytes).await.is_err() {
-                        break;
-                    }
+                    arrived = bytes;
                 }
                 // The library answers pings by itself. They may come within a message.
                 Some(Ok(control @ (Message::Ping(_) | Message::Pong(_)))) => {
@@ -104,6 +108,10 @@ async fn carry(mut socket: WebSocketStream<Counted>, pipe: DuplexStream) {
                 Some(Ok(Message::Frame(_))) => {}
                 // MQTT has no text frames.
                 Some(Ok(Message::Text(_) | Message::Close(_)) | Err(_)) | None => break,
+            },
+            taken = to_agent.write(&arrived), if !arrived.is_empty() => match taken {
+                Ok(0) | Err(_) => break,
+                Ok(count) => arrived.advance(count),
             },
             read = from_agent.read(&mut bytes) => match read {
                 Ok(0) | Err(_) => break,

@@ -169,8 +169,8 @@ impl Broker {
     /// whose client was have their whole expiry from now on, the others what was left.
     pub fn after_restore(&mut self, now: Now, written: ProcTime) {
         self.now = now;
-        self.messages.shift(written, now.proc);
-        self.retained.shift(written, now.proc);
+        self.messages.shift(written, now);
+        self.retained.shift(written, now);
         let numbers: Vec<_> = self.sessions.keys().copied().collect();
         for number in numbers {
             let Some(session) = self.sessions.get_mut(&number) else { continue };

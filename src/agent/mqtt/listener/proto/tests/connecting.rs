@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn a_connect_is_read_in_both_versions() {
     let old = hello(&connect(4, b"\xee\x00\x3c\x00\x01c\x00\x01w\x00\x02hi\x00\x01u\x00\x01p")).unwrap();
-    assert!(!old.is_v5 && old.connect.clean_start);
+    assert!(!old.connect.is_v5 && old.connect.clean_start);
     assert_eq!(
         (old.keep_alive_secs, old.username.as_deref(), old.password.as_deref()),
         (60, Some("u"), Some(&b"p"[..]))
@@ -21,7 +21,7 @@ fn a_connect_is_read_in_both_versions() {
     let will = b"\x08\x18\x00\x00\x00\x07\x03\x00\x00\x00\x01w\x00\x00";
     let rest = [b"\x06\x00\x00", &[u8::try_from(props.len()).unwrap()][..], props, b"\x00\x01c", will].concat();
     let new = hello(&connect(5, &rest)).unwrap();
-    assert!(new.is_v5);
+    assert!(new.connect.is_v5);
     assert_eq!((new.connect.session_expiry_secs, new.connect.receive_max), (9, 5));
     assert_eq!((new.packet_max, new.topic_alias_max), (Some(256), 8));
     assert_eq!(new.authentication_method.as_deref(), Some("m"));
