@@ -150,6 +150,52 @@ fn a_client_is_served_over_websocket() {
     assert!(server.refused("websocket") >= 2);
 }
 
+/// A masked binary frame.
+fn frame(bytes: &[u8]) -> Vec<u8> {
+    let length = u64::try_from(bytes.len()).unwrap().to_be_bytes();
+    [&[0x82, 0xFF][..], &length, &[0; 4], bytes].concat()
+}
+
+/// A client that is sent what it says, and reads all the time.
+#[test]
+fn a_websocket_never_waits_in_a_circle() {
+    let server = Server::configured(&|_, port| format!("websocket = '127.0.0.1:{port}'"));
+    let mut stream = connect_to(Ipv4Addr::LOCALHOST.into(), &server);
+    stream.set_write_timeout(Some(WAIT_MAX)).unwrap();
+    let request = "GET /mqtt HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Version: 13\r\n\
+                   Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    // A client waits for the answer before it says more.
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
+    }
+    let mut reading = stream.try_clone().unwrap();
+    let heard = std::thread::spawn(move || {
+        let (mut buffer, mut heard) = (vec![0; 64 * 1_024], 0);
+        loop {
+            match reading.read(&mut buffer) {
+                Ok(0) => return Ok(heard),
+                Ok(count) => heard += count,
+                Err(error) => return Err(error),
+            }
+        }
+    });
+    let hello = Connect::new(Version::V5, "echo").bytes();
+    let subscribe = crate::wire::subscribe(Version::V5, 1, &[], &[("w", 0)]);
+    stream.write_all(&frame(&[hello, subscribe].concat())).unwrap();
+    let message = frame(&crate::wire::publish(Version::V5, 0, "w", 0, &[], &vec![b'x'; 100_000]));
+    for _ in 0..300 {
+        stream.write_all(&message).expect("it is read on");
+    }
+    stream.write_all(&frame(&[0xe0, 0])).unwrap();
+    let heard = heard.join().unwrap().expect("its goodbye is heard");
+    assert!(heard > 1_000_000, "{heard} bytes");
+}
+
 #[test]
 fn a_client_is_served_over_a_unix_socket_which_is_not_for_everybody() {
     let server =

@@ -3,6 +3,7 @@
 
 mod delivering;
 mod durability;
+mod floods;
 mod hostile;
 mod model;
 mod retaining;

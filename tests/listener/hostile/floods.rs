@@ -80,15 +80,32 @@ fn subscriptions_flood() {
     });
 }
 
-/// With as much retained as may be.
-fn with_retained(name: &'static str) -> Siege {
+/// With as much retained as may be, below a topic.
+fn with_retained_below(name: &'static str, below: &str) -> Siege {
     let siege = Siege::begin(name, "");
     let mut device = Connect::new(Version::V5, "device").open(&siege.server);
     for number in 0..4_096 {
-        device.send(&publish(Version::V5, 0x01, &format!("kept/{number}"), 0, &[], b"kept"));
+        device.send(&publish(Version::V5, 0x01, &format!("{below}/{number}"), 0, &[], b"kept"));
     }
     device.ping();
     siege
+}
+
+fn with_retained(name: &'static str) -> Siege {
+    with_retained_below(name, "kept")
+}
+
+#[test]
+fn what_is_retained_is_asked_for_by_many_names() {
+    // 128 filters that all match all of it: half a million deliveries for each packet.
+    let filters: Vec<String> = (0..128_u8)
+        .map(|mask| (0..7).map(|level| if mask >> level & 1 == 1 { "+/" } else { "a/" }).collect::<String>() + "+")
+        .collect();
+    let filters: Vec<(&str, u8)> = filters.iter().map(|filter| (filter.as_str(), 0)).collect();
+    for (name, reads) in [("128 filters for all that is retained", true), ("128 filters, not read", false)] {
+        let siege = with_retained_below(name, "a/a/a/a/a/a/a");
+        flood(siege, reads, |_| subscribe(Version::V5, 1, &[], &filters));
+    }
 }
 
 #[test]

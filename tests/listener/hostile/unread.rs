@@ -8,6 +8,8 @@ use crate::client::Connect;
 use crate::wire::{Version, property, publish, subscribe, text};
 
 const LARGE: usize = 200_000;
+/// An option of a subscription at `QoS` 0: the retain flag stays as it was sent.
+const AS_PUBLISHED: u8 = 0x08;
 
 fn hello(id: &str) -> Vec<u8> {
     Connect::new(Version::V5, id).bytes()
@@ -53,6 +55,9 @@ fn a_reader_that_never_reads_is_given_up() {
     unread("large messages at QoS 1, one does not read", 1, 1, ROUNDS, &message(0x02, &[], LARGE));
     unread("large messages at QoS 1 for QoS 0, one does not read", 1, 0, ROUNDS, &message(0x02, &[], LARGE));
     unread("user properties, one does not read", 1, 0, ROUNDS, &message(0, &wordy(), 0));
+    // Below what the memory allocator maps by itself.
+    unread("120 KB at QoS 0, one does not read", 1, 0, ROUNDS, &message(0, &[], 120_000));
+    unread("retained, as published, one does not read", 1, AS_PUBLISHED, ROUNDS, &message(0x01, &[], LARGE));
 }
 
 #[test]

@@ -370,6 +370,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_retained_counts_for_all_with_its_bytes_and_once() {
+        let retained = |bytes: usize| match delivery(Qos::AtMostOnce, bytes) {
+            ToSocket::Tell(ToClient::Publish(it)) => ToSocket::Tell(ToClient::Publish(Delivery { retain: true, ..it })),
+            ToSocket::Ack(_) | ToSocket::Tell(_) => panic!("a delivery"),
+        };
+        let all = Exchange::new(2 * CONNECTION_BYTES_MAX);
+        let (mut sender, receiver) = outbox(1, 10, &all);
+        // More than a connection may have waiting: all that is retained goes to a new subscriber.
+        let taken = (0..10_000).take_while(|_| sender.send(retained(1_000)).is_ok()).count();
+        assert!((900..1_000).contains(&taken), "{taken} of 1 KB in 1 MiB");
+        assert!(all.bytes() <= 2 * CONNECTION_BYTES_MAX);
+        drop((sender, receiver));
+        deal(&all);
+        assert_eq!(all.bytes(), 0);
+        let mut clients: Vec<_> = (0..50).map(|number| outbox(number, 10, &all)).collect();
+        let ToSocket::Tell(one) = retained(1_000) else { panic!("a delivery") };
+        for (sender, _) in &mut clients {
+            assert_eq!(sender.send(ToSocket::Tell(one.clone())), Ok(()));
+        }
+        assert!(all.bytes() < 50 * 200, "{}", all.bytes());
+        drop(clients);
+        deal(&all);
+        assert_eq!(all.bytes(), 0);
+    }
+
+    #[test]
     fn a_queue_that_is_full_ends_the_connection() {
         let all = Exchange::new(1_000);
         let (mut sender, receiver) = outbox(1, 0, &all);
