@@ -184,7 +184,12 @@ impl Broker {
         let held_max = match event {
             ClientEvent::Subscribe { .. } | ClientEvent::Unsubscribe { .. } => answers_max,
             ClientEvent::PubRel { .. } | ClientEvent::PubRec { .. } => answers_max.saturating_add(INBOUND_V311),
-            _ => usize::MAX,
+            ClientEvent::Connect(_)
+            | ClientEvent::Publish(_)
+            | ClientEvent::PubAck { .. }
+            | ClientEvent::PubComp { .. }
+            | ClientEvent::Disconnect { .. }
+            | ClientEvent::Gone => usize::MAX,
         };
         if link.held >= held_max {
             return self.expel(now, connection, Farewell::QuotaExceeded);

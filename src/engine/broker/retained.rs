@@ -119,7 +119,6 @@ impl RetainedStore {
     /// after the coming commit, because it comes from a message that is not durable yet. Only
     /// topics that begin like the filter are looked at. Also how many those were, and the last of
     /// them; `None`: there are no more.
-    #[expect(clippy::type_complexity, reason = "read in one place")]
     pub(super) fn wanted(
         &self,
         now: Now,

@@ -134,9 +134,10 @@ impl Server {
         let mut connection = Connection::new(self.number(), self, peer, stream);
         let end = self.admit_and_serve(&mut connection, &mut stop).await;
         let Connection { peer, client, .. } = &connection;
-        match end.name() {
-            Some(reason) => self.note_ended(reason, peer, client, &end),
-            None => debug!(client, %peer, "a connection ends: {end}"),
+        if let Some(reason) = end.name() {
+            self.note_ended(reason, peer, client, &end);
+        } else {
+            debug!(client, %peer, "a connection ends: {end}");
         }
         Box::pin(connection.close()).await;
     }
