@@ -39,6 +39,7 @@ use crate::engine::spec::{CommitSpec, PipelineSpec, UplinkPolicy};
 use crate::model::ids::Name;
 use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
+use crate::model::topic::is_prefix;
 
 use super::boot::{Config, LocalSpec, StorageSpec};
 use super::preset;
@@ -296,9 +297,7 @@ fn name(text: &str) -> Result<Name, Wrong> {
 }
 
 fn topic_prefix(text: &str) -> Result<String, Wrong> {
-    let level =
-        |level: &str| !level.is_empty() && !level.contains(['+', '#']) && level.chars().all(|c| !c.is_control());
-    if text.len() > MQTT_NAME_BYTES || text.starts_with('$') || !text.split('/').all(level) {
+    if !is_prefix(text) {
         return Err(Wrong::new(format!(
             "must be levels of a topic: up to {MQTT_NAME_BYTES} bytes, no wildcards, no empty level, no `$` at the start"
         ))

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use crate::agent::clock::sleep;
+use crate::agent::mqtt::tls::handshake_problem;
 use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
 
@@ -126,7 +127,8 @@ async fn accept_tcp(
                             }
                             Ok(Err(error)) => {
                                 if server.facts.handle_refused("tls") {
-                                    info!(%error, peer = ?peer.address, "a client does not get through TLS");
+                                    let problem = handshake_problem(&error);
+                                    info!(problem, peer = ?peer.address, "a client does not get through TLS");
                                 }
                             }
                             Err(_elapsed) => drop(server.facts.handle_refused("tls")),
