@@ -163,6 +163,20 @@ pub fn check_for_broker(text: &str, file: &str) -> Result<Checked<Config>, Refus
     finish(build(parts), hash.clone(), report)
 }
 
+/// Where the control socket of an agent or a broker with this file is, whatever else stands in it.
+///
+/// # Errors
+/// Every problem there is, where that could not be found out.
+pub fn control_socket(text: &str, file: &str) -> Result<Option<PathBuf>, Refused> {
+    let (_, parts, report) = walk(text, file, Purpose::Broker)?;
+    let (problems, warnings) = report.into_parts();
+    let about_it = |problem: &Problem| problem.path.starts_with("control");
+    match parts.control {
+        None if problems.iter().any(about_it) => Err(Refused { problems, warnings }),
+        control => Ok(control),
+    }
+}
+
 fn finish<T>(config: Option<T>, hash: String, report: Report) -> Result<Checked<T>, Refused> {
     let (problems, warnings) = report.into_parts();
     match config {

@@ -97,7 +97,10 @@ impl Place {
 
 pub(super) fn read_config(file: &std::path::Path) -> anyhow::Result<Config> {
     let text = read_text(file).map_err(|error| {
-        error.context("--config names the configuration; without one, --socket the running agent or --dir the files")
+        anyhow::anyhow!(
+            "{error}\n    hint: --config FILE names the configuration; without one, --socket PATH the running agent or \
+             --dir DIR the files"
+        )
     })?;
     match check(&text, &file.display().to_string()) {
         Ok(checked) => Ok(checked.config),
