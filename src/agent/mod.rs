@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod rejected;
 mod replays;
 pub mod routes;
+mod secrets;
 pub mod shutdown;
 pub mod status;
 pub mod store;
@@ -80,6 +81,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         let _context = runtime.enter();
         Signals::catch().context("catching signals")?
     };
+    secrets::warn_of_open_files(config);
     let is_new = !std::fs::read_dir(&config.storage.path).is_ok_and(|mut files| files.next().is_some());
     let store = store::open_with(&config.storage.path, config.storage.reserve_bytes).context("opening the store")?;
     let mut engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
