@@ -190,7 +190,9 @@ async fn clients_can_connect(config: &Config, facts: Option<Arc<ListenerFacts>>)
             }
             let listening = facts.status().sockets;
             if listening.len() >= sockets {
-                listening.iter().for_each(|address| eprintln!("listening on {address}"));
+                for address in listening {
+                    eprintln!("listening on {address}");
+                }
                 break;
             }
             sleep(LOOK_AGAIN).await;

@@ -49,7 +49,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let checked = check_for_broker(&text, &file).map_err(|refused| match &args.config {
         Some(_) => anyhow!(refused),
-        None => anyhow!(refused.problems.iter().map(|problem| in_arguments(problem, &args)).collect::<Vec<_>>().join("\n")),
+        None => {
+            anyhow!(refused.problems.iter().map(|problem| in_arguments(problem, &args)).collect::<Vec<_>>().join("\n"))
+        }
     })?;
     for warning in &checked.warnings {
         tracing::warn!(%warning, "configuration");

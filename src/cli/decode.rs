@@ -296,7 +296,11 @@ mod tests {
         for (time, payload, why) in [
             (&ms, r#"{"v":1}"#, ", the time of receipt: the time field is absent, null or empty\n"),
             (&ms, r#"{"t":"soon","v":1}"#, ", the time of receipt: the time is not in the configured format\n"),
-            (&ms, r#"{"t":1713970366,"v":1}"#, "before `min_time`: a clock that is not set, or another unit; looks like seconds"),
+            (
+                &ms,
+                r#"{"t":1713970366,"v":1}"#,
+                "before `min_time`: a clock that is not set, or another unit; looks like seconds",
+            ),
             (&berlin, r#"{"t":"2024-03-31T02:30:00","v":1}"#, "a local time that the clocks of `zone` skip\n"),
             (&"{ source = 'receive' }".to_owned(), r#"{"v":1}"#, ", the time of receipt\n"),
         ] {

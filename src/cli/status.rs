@@ -66,7 +66,9 @@ fn configured(file: &Path) -> anyhow::Result<PathBuf> {
         anyhow!("{error}\n    hint: --config FILE names the agent's file, or --socket PATH its control socket")
     })?;
     let Ok(control) = control_socket(&text, &shown.to_string()) else {
-        bail!("{shown} has problems: `tidegate check {shown}` lists them\n    hint: --socket PATH does without the file");
+        bail!(
+            "{shown} has problems: `tidegate check {shown}` lists them\n    hint: --socket PATH does without the file"
+        );
     };
     control.ok_or_else(|| {
         anyhow!(

@@ -139,7 +139,8 @@ impl Engine {
                     let mut record = self.trace_record(now, &sender, place, payload);
                     // Others than the reader found are of no use: a format may need its memory.
                     let reason = times.get(place).copied().flatten().filter(|_| times.len() == count);
-                    if let Some(reason) = reason.filter(|_| record.at.is_some() && record.source == TimeSource::Receive) {
+                    if let Some(reason) = reason.filter(|_| record.at.is_some() && record.source == TimeSource::Receive)
+                    {
                         record.fallback = self.fallback(index, payload, reason);
                     }
                     record

@@ -126,18 +126,21 @@ fn answering(answers: &'static [&'static [u8]]) -> (u16, Arc<AtomicUsize>) {
 
 const CONNACK: &[u8] = b"\x20\x02\x00\x00";
 
+/// What is answered, and what is to be said of it.
+const REFUSALS: [(&[&[u8]], &str); 5] = [
+    (&[b"\x20\x02\x00\x05"], "not authorised"),
+    (&[b"\x20\x02\x00\x04"], "wrong user name or password"),
+    (&[CONNACK, b"\x90\x03\x00\x01\x80"], "refused the subscription to tidegate/+/data/+"),
+    (&[b"\x15\x03\x03\x00\x02\x02\x32"], "this looks like a port for TLS"),
+    (&[b"HTTP/1.1 400 Bad Request\r\n\r\n"], "a web server"),
+];
+
 #[test]
 fn what_a_person_has_to_change_ends_the_receiver_at_once_and_leaves_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.ndjson");
     fs::write(&file, "of yesterday\n").unwrap();
-    for (answers, expected) in [
-        (&[b"\x20\x02\x00\x05".as_slice()] as &'static [&'static [u8]], "not authorised"),
-        (&[b"\x20\x02\x00\x04"], "wrong user name or password"),
-        (&[CONNACK, b"\x90\x03\x00\x01\x80"], "refused the subscription to tidegate/+/data/+"),
-        (&[b"\x15\x03\x03\x00\x02\x02\x32"], "this looks like a port for TLS"),
-        (&[b"HTTP/1.1 400 Bad Request\r\n\r\n"], "a web server"),
-    ] {
+    for (answers, expected) in REFUSALS {
         let (port, came) = answering(answers);
         let (status, said) = finish(receive_from(port, &file, &[]));
         assert_eq!(status.code(), Some(1), "{said}");

@@ -92,7 +92,9 @@ pub enum ClientError {
     #[error("the broker refused the subscription to {0}: its access rules do not allow it")]
     NotSubscribed(String),
     /// The broker ended the connection before it let us in.
-    #[error("the broker closed the connection without an answer to CONNECT: a port for TLS, or no room for more clients?")]
+    #[error(
+        "the broker closed the connection without an answer to CONNECT: a port for TLS, or no room for more clients?"
+    )]
     TurnedAway,
     /// The broker ended the connection.
     #[error("the broker closed the connection")]
@@ -152,11 +154,12 @@ impl Connection {
     }
 
     fn greet(stream: TcpStream, spec: &ClientSpec) -> Result<(Connection, bool), ClientError> {
-        Connection::say_hello(stream, spec).map_err(|error| match error {
-            ClientError::Closed => ClientError::TurnedAway,
-            ClientError::Io(error) if is_closed(&error) => ClientError::TurnedAway,
-            other => other,
-        })
+        let greeted = Connection::say_hello(stream, spec);
+        match &greeted {
+            Err(ClientError::Closed) => Err(ClientError::TurnedAway),
+            Err(ClientError::Io(error)) if is_closed(error) => Err(ClientError::TurnedAway),
+            Ok(_) | Err(_) => greeted,
+        }
     }
 
     fn say_hello(stream: TcpStream, spec: &ClientSpec) -> Result<(Connection, bool), ClientError> {

@@ -267,7 +267,6 @@ pub fn plain(reason: &rustls::CertificateError) -> String {
 }
 
 /// What is wrong with a client that fails the handshake, for the log of the server.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the library's errors; only some get words of their own")]
 pub fn handshake_problem(error: &std::io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(reason)) => format!("its certificate {}", plain(reason)),

@@ -87,7 +87,8 @@ impl<'t> Table<'t> {
     /// nothing may follow from its absence.
     pub(super) fn means(&self, key: &str) -> bool {
         let names = || self.section.keys.iter().map(|key| key.name);
-        let mistyped = |entry: &Entry| self.section.key(&entry.key).is_none() && nearest(&entry.key, names()) == Some(key);
+        let mistyped =
+            |entry: &Entry| self.section.key(&entry.key).is_none() && nearest(&entry.key, names()) == Some(key);
         self.has(key) || self.entries.iter().any(mistyped)
     }
 

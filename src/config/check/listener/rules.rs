@@ -92,12 +92,13 @@ pub(super) fn warn(table: &Table<'_>, rules: &[AccessRule], report: &mut Report)
 
 /// Whoever has no user name is let in, and may do nothing: it looks like a broken broker.
 pub(super) fn warn_nameless(table: &Table<'_>, rules: &[AccessRule], report: &mut Report) {
-    if rules.is_empty() || rules.iter().any(|rule| rule.user.is_none()) {
+    // Without names, those rules were told to be for nobody.
+    let has_names = table.means("password_file") || table.means("client_ca_file");
+    if rules.is_empty() || !has_names || rules.iter().any(|rule| rule.user.is_none()) {
         return;
     }
-    let wrong = Wrong::new(
-        "has no rule for clients without a user name: those of this machine are let in, and may do nothing",
-    );
+    let wrong =
+        Wrong::new("has no rule for clients without a user name: those of this machine are let in, and may do nothing");
     report.warn(
         &table.spot_of("rules"),
         wrong.hint("add a rule without `user`, such as { subscribe = \"#\" }, or set anonymous = \"never\""),
