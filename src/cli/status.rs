@@ -48,9 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(socket) => socket,
         None => configured(&args.config)?,
     };
-    let text = control::ask(&socket, "status").with_context(|| {
-        format!("no agent answers on {}: is it running, and may you use the socket?", socket.display())
-    })?;
+    let text = control::ask(&socket, "status").map_err(|error| control::no_answer(&socket, &error))?;
     let document: Value = serde_json::from_str(&text).context("the answer is not JSON")?;
     let healthy = document["health"]["state"] == "ok";
     let shown = if args.json { text + "\n" } else { summary(&document) };
@@ -194,8 +192,9 @@ fn others(ledger: &Value) -> String {
 fn wear(wear: &Value, uptime: Span) -> Option<String> {
     let written = wear["written_bytes"].as_u64()?;
     if uptime < PROJECT_AFTER {
-        let written = megabytes(written);
-        return Some(format!("wear: {written} MB written by tidegate, by estimate; per day after an hour\n"));
+        let written =
+            if written < 1_000_000 { format!("{} kB", written / 1_000) } else { format!("{} MB", megabytes(written)) };
+        return Some(format!("wear: {written} written by tidegate, by estimate; per day after an hour\n"));
     }
     let ours = wear["written_per_day"].as_u64()?;
     let mut line = format!("wear: {} MB a day by tidegate, by estimate", megabytes(ours));

@@ -70,7 +70,7 @@ impl Place {
         if let Some(socket) = &self.socket {
             let Some(source) = Source::running(socket) else {
                 bail!(
-                    "no agent answers on {}: is it running, and may you use the socket? Of one that does not run, \
+                    "no agent answers on {}\n    hint: is it running, and may you use the socket? Of one that does not run, \
                      --dir names the files",
                     socket.display()
                 );

@@ -61,8 +61,8 @@ pub(super) fn check(stream: &Table<'_>, fields: Option<&FieldsSpec>, report: &mu
 /// The minimum over devices waits for each of them.
 fn warn_of_endless_wait(stream: &Table<'_>, watermark: &WatermarkSpec, report: &mut Report) {
     let waits = matches!(watermark.scope, Scope::Group(_) | Scope::Stream(_));
-    let said = stream.means("idle_timeout") || stream.means("max_lag");
-    if waits && !said && watermark.idle_timeout.is_none() && watermark.max_lag.is_none() {
+    let mistyped = ["idle_timeout", "max_lag"].iter().any(|key| stream.means(key) && !stream.has(key));
+    if waits && !mistyped && watermark.idle_timeout.is_none() && watermark.max_lag.is_none() {
         let wrong =
             Wrong::new("with scope \"group\" or \"stream\": one device that falls silent stops the windows of all");
         report.warn(&stream.spot_of("idle_timeout"), wrong.hint("a few times the usual interval, or a `max_lag`"));
