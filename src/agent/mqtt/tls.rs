@@ -67,7 +67,7 @@ pub enum CertificateError {
     #[error("the broker's certificate {0}")]
     Unusable(String),
     /// The broker does not take ours, or wants one: its alert.
-    #[error("the broker does not accept our certificate, or wants one: it says {0}")]
+    #[error("the broker does not accept our certificate, or wants one: its alert is {0}")]
     Ours(String),
 }
 
@@ -230,10 +230,10 @@ pub fn verdict(error: &std::io::Error, name: &str) -> LinkError {
     let Some(rustls::Error::InvalidCertificate(reason)) = inner else { return LinkError::of_io(error) };
     LinkError::Certificate(match reason {
         rustls::CertificateError::NotValidYet | rustls::CertificateError::NotValidYetContext { .. } => {
-            CertificateError::Unusable("is not valid yet: is our clock right?".into())
+            CertificateError::Unusable("is not valid yet: is the gateway's clock right?".into())
         }
         rustls::CertificateError::Expired | rustls::CertificateError::ExpiredContext { .. } => {
-            CertificateError::Unusable("has expired, or our clock is ahead".into())
+            CertificateError::Unusable("has expired, or the gateway's clock is ahead".into())
         }
         rustls::CertificateError::NotValidForName | rustls::CertificateError::NotValidForNameContext { .. } => {
             CertificateError::NotForName(name.to_owned())
