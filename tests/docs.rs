@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 use tidegate::config::check::{check, check_for_replay, keys};
@@ -141,6 +142,26 @@ fn replay(trace: &str, config: &str) -> Vec<Value> {
         replay.handle_line(line, &mut out).unwrap_or_else(|error| panic!("{trace}: {error}"));
     }
     serde_json::Deserializer::from_slice(&out).into_iter::<Value>().map(Result::unwrap).collect()
+}
+
+/// Block `sh certificates`: makes what the page says, by which X.509 has three versions.
+#[test]
+fn the_certificates_of_the_recipe_are_of_version_3_and_signed_by_its_authority() {
+    for block in blocks_like("sh certificates") {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |script: &str| {
+            let output = Command::new("sh").args(["-e", "-c", script]).current_dir(dir.path()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{}: {said} (openssl is installed?)", block.place);
+            String::from_utf8(output.stdout).unwrap()
+        };
+        run(&block.text);
+        for name in ["gateway", "press-7"] {
+            let shown = run(&format!("openssl x509 -in {name}.crt -noout -text"));
+            assert!(shown.contains("Version: 3"), "{}: {name}: {shown}", block.place);
+            run(&format!("openssl verify -CAfile ca.crt {name}.crt"));
+        }
+    }
 }
 
 #[test]

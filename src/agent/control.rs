@@ -175,6 +175,12 @@ pub fn ask(path: &Path, request: &str) -> io::Result<String> {
     Ok(document.trim_end().to_owned())
 }
 
+/// That [`ask`] got nothing, for a person: why, then what to look at.
+pub fn no_answer(path: &Path, error: &io::Error) -> anyhow::Error {
+    let path = path.display();
+    anyhow::anyhow!("no agent answers on {path}: {error}\n    hint: is it running, and may you use the socket?")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod rejected;
 mod replays;
 pub mod routes;
+mod secrets;
 pub mod shutdown;
 pub mod status;
 pub mod store;
@@ -28,7 +29,7 @@ pub mod unix_socket;
 pub mod uplink;
 pub mod wear;
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -60,6 +61,8 @@ use wear::BlockDevice;
 /// 10 s stays there until the resolver has answered. One that hangs for 30 s can hold three of
 /// each connection; none must queue behind those of another.
 const BLOCKING_THREADS: usize = 12;
+/// Between two looks at sockets that are being bound.
+const LOOK_AGAIN: Span = Span::from_millis(10);
 
 /// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
 ///
@@ -79,10 +82,13 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         let _context = runtime.enter();
         Signals::catch().context("catching signals")?
     };
+    secrets::warn_of_open_files(config);
+    let is_new = !std::fs::read_dir(&config.storage.path).is_ok_and(|mut files| files.next().is_some());
     let store = store::open_with(&config.storage.path, config.storage.reserve_bytes).context("opening the store")?;
     let mut engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
     engine.set_packer(uplink::packing::pack);
-    info!(took_ms = clock.proc().as_millis(), "state restored");
+    let took_ms = clock.proc().as_millis();
+    info!(took_ms, "{}", if is_new { "nothing to restore: a new state" } else { "state restored" });
     let ended = runtime.block_on(supervise(config, engine, clock, signals.recv()));
     // A name resolution that hangs must not hold the exit up.
     runtime.shutdown_background();
@@ -121,6 +127,7 @@ pub async fn supervise<E: Engine + Send + 'static>(
     let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
 
     let (stop_in, stopping) = watch::channel(false);
+    let announced = facts.clone();
     let mut peers = Tasks::spawn(config, &last_will, facts, &sender, clock, &stopping);
     let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
     let control_task = control.and_then(|path| serve_control(path, &sender, viewer, &samples));
@@ -131,8 +138,13 @@ pub async fn supervise<E: Engine + Send + 'static>(
     info!(gateway = %config.pipeline.gateway, "tidegate is running");
 
     let mut stop = pin!(stop);
+    let mut failure = None;
     let reason = tokio::select! {
         reason = &mut stop => reason,
+        trouble = clients_can_connect(config, announced) => {
+            failure = Some(trouble);
+            "a socket cannot be bound"
+        }
         _ = &mut engine_ended => bail!("the engine thread ended by itself: see the log above"),
         name = peers.ended() => bail!("{name} ended by itself: see the log above"),
     };
@@ -164,7 +176,30 @@ pub async fn supervise<E: Engine + Send + 'static>(
         bail!("the engine thread panicked while stopping");
     }
     info!("stopped");
-    Ok(())
+    failure.map_or(Ok(()), |trouble| bail!(trouble))
+}
+
+/// Of the listener alone, which somebody has just started and looks at: says where clients can
+/// connect, once they can. Ends only with the trouble of a socket that cannot be bound; a gateway
+/// goes on without it, and tries again.
+async fn clients_can_connect(config: &Config, facts: Option<Arc<ListenerFacts>>) -> String {
+    let sockets = config.listener.as_ref().map_or(0, |spec| spec.sockets.len());
+    if let Some(facts) = facts.filter(|_| config.uplink.is_none()) {
+        loop {
+            if let Some(trouble) = facts.trouble().iter().find_map(|trouble| trouble.strip_prefix("listener ")) {
+                return trouble.to_owned();
+            }
+            let listening = facts.status().sockets;
+            if listening.len() >= sockets {
+                for address in listening {
+                    eprintln!("listening on {address}");
+                }
+                break;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+    pending().await
 }
 
 /// Until the engine thread ends.

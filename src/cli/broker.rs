@@ -2,22 +2,25 @@
 //! for whoever wants a broker whose acknowledgement means "on disk" and nothing else.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 
 use crate::agent::{self, telemetry};
 use crate::config::check::check_for_broker;
+use crate::config::check::listener::sockets::argument;
+use crate::config::problem::Problem;
 
 use super::read_text;
 
 /// Runs the MQTT broker alone, without windows and without an uplink, until SIGTERM or SIGINT.
-/// What it acknowledges is on disk.
+/// What it acknowledges is on disk. Says on standard error where clients can connect, once they
+/// can; ends with an error where they cannot.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1883", conflicts_with = "config")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1883", value_parser = argument, conflicts_with = "config")]
     pub listen: SocketAddr,
 
     /// Directory for sessions, retained messages and what waits for clients
@@ -44,12 +47,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => (read_text(path)?, path.display().to_string()),
         None => (document(&args), "the arguments".to_owned()),
     };
-    let checked = check_for_broker(&text, &file)?;
+    let checked = check_for_broker(&text, &file).map_err(|refused| match &args.config {
+        Some(_) => anyhow!(refused),
+        None => {
+            anyhow!(refused.problems.iter().map(|problem| in_arguments(problem, &args)).collect::<Vec<_>>().join("\n"))
+        }
+    })?;
     for warning in &checked.warnings {
         tracing::warn!(%warning, "configuration");
     }
     agent::run(&checked.config)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A problem of that configuration, in words of the arguments.
+fn in_arguments(problem: &Problem, args: &Args) -> String {
+    let message = &problem.message;
+    match problem.path.split('.').next() {
+        Some("listener") => format!(
+            "--listen {}: {message}\n    hint: listen on 127.0.0.1, or say who may come in with a file that has \
+             `[listener]` and `password_file`: --config FILE",
+            args.listen
+        ),
+        Some("storage") => {
+            format!("--state {}: {message}", args.state.as_deref().unwrap_or_else(|| Path::new("")).display())
+        }
+        Some(_) | None => problem.to_string(),
+    }
 }
 
 /// The configuration that the arguments stand for.
@@ -61,4 +85,25 @@ fn document(args: &Args) -> String {
         quoted(&args.listen.to_string()),
         quoted(&state)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_the_arguments_names_them() {
+        let args = |listen: &str| Args {
+            listen: listen.parse().expect("an address"),
+            state: Some(PathBuf::from("s")),
+            config: None,
+            log: "warn".into(),
+        };
+        assert!(check_for_broker(&document(&args("127.0.0.1:1883")), "the arguments").is_ok());
+        let open = args("0.0.0.0:1883");
+        let refused = check_for_broker(&document(&open), "the arguments").expect_err("nobody could log in");
+        let said = in_arguments(&refused.problems[0], &open);
+        assert!(said.starts_with("--listen 0.0.0.0:1883: nobody could log in"), "{said}");
+        assert!(said.contains("--config FILE") && !said.contains("listener.tcp"), "{said}");
+    }
 }

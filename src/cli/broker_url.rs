@@ -57,6 +57,11 @@ impl FromStr for AnyBrokerUrl {
             "mqtts" => (true, TLS_PORT_DEFAULT),
             other => return Err(wrong(&format!("unknown scheme \"{other}\""))),
         };
+        if rest.contains('@') {
+            return Err("must not hold credentials: it would show them to whoever lists the processes; expected \
+                        mqtt://host:port"
+                .into());
+        }
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = match rest.rsplit_once(':') {
             // An IPv6 address without a port ends with its bracket.
@@ -66,7 +71,7 @@ impl FromStr for AnyBrokerUrl {
             _ => (rest, port_default),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if host.is_empty() || host.contains(['/', '@']) {
+        if host.is_empty() || host.contains('/') {
             return Err(wrong("no host"));
         }
         Ok(AnyBrokerUrl { url: BrokerUrl { host: host.to_owned(), port }, tls })
@@ -90,6 +95,8 @@ mod tests {
             ("mqtts://a", "plain MQTT only"),
             ("mqtt://a:99999", "no port"),
             ("mqtt://:1883", "no host"),
+            ("mqtt://user:word@a:1883", "must not hold credentials"),
+            ("mqtt://user@a", "must not hold credentials"),
         ] {
             assert!(parse(wrong).expect_err(wrong).contains(part), "{wrong}");
         }

@@ -15,8 +15,10 @@ use crate::engine::trace::{Trace, TracedReadings, TracedRecord};
 use crate::model::limits::PAYLOAD_BYTES_MAX;
 use crate::model::record::TimeSource;
 use crate::model::time::EventTime;
+use crate::model::topic::is_topic;
 
 use super::read_text;
+use super::run::CONFIG_DEFAULT;
 
 /// Bytes of a capture. More than anybody reads line by line.
 const CAPTURE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -36,11 +38,11 @@ pub struct Args {
     file: PathBuf,
 
     /// Configuration file; brokers and storage are not needed
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_DEFAULT)]
     config: PathBuf,
 
     /// The topic of the payload
-    #[arg(long, value_name = "TOPIC", conflicts_with = "hex")]
+    #[arg(long, value_name = "TOPIC", value_parser = topic, conflicts_with = "hex")]
     topic: Option<String>,
 
     /// Payloads of the capture are hexadecimal (`-F '%t %x'`): for payloads of several lines or of any bytes
@@ -96,6 +98,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Ok(()) | Err(_) => Ok(ExitCode::from(u8::from(!sound))),
     }
+}
+
+fn topic(text: &str) -> Result<String, String> {
+    if is_topic(text) {
+        return Ok(text.to_owned());
+    }
+    Err("nothing is published to such a topic: expected one without wildcards, such as devices/kitchen/climate".into())
 }
 
 /// The bytes that pairs of digits stand for.
@@ -180,7 +189,8 @@ fn show_record(record: &TracedRecord, line: &mut dyn FnMut(&str, &str)) {
             TimeSource::Device => "from the device",
             TimeSource::Receive => "the time of receipt",
         };
-        line("time", &format!("{} ({}), {from}", moment(at), at.as_millis()));
+        let why = if record.fallback.is_empty() { String::new() } else { format!(": {}", record.fallback) };
+        line("time", &format!("{} ({}), {from}{why}", moment(at), at.as_millis()));
     }
     for (name, value) in &record.values {
         line("value", &format!("{name} = {value}"));
@@ -268,6 +278,43 @@ mod tests {
         assert!(text.contains("value     w = 6") && text.contains("filtered  by the stream's"), "{text}");
         assert!(!told(br#"{"u":20,"i":3}"#).contains("filtered"));
         assert!(told(br#"{"u":20}"#).contains("rejected  expression"));
+    }
+
+    #[test]
+    fn why_the_time_of_receipt_was_taken_is_told() {
+        let told = |time: &str, payload: &[u8]| {
+            let text = format!("gateway.id = 'g'\n[[streams]]\nname = 's'\ntopic = 'd/{{device}}'\ntime = {time}\n");
+            let checked = check_for_replay(&text, "t.toml").expect("valid");
+            let wall = WallTime::from_millis(1_713_970_366_000);
+            let now = Now { proc: ProcTime::from_millis(0), wall, quality: ClockQuality::Synced };
+            let trace = Engine::new(checked.config).trace(now, "d/a", payload);
+            shown("d/a", payload, &trace)
+        };
+        let fallback = "missing = 'receive', bad = 'receive'";
+        let ms = format!("{{ field = '/t', unit = 'ms', {fallback} }}");
+        let berlin = format!("{{ field = '/t', format = 'iso', zone = 'Europe/Berlin', {fallback} }}");
+        for (time, payload, why) in [
+            (&ms, r#"{"v":1}"#, ", the time of receipt: the time field is absent, null or empty\n"),
+            (&ms, r#"{"t":"soon","v":1}"#, ", the time of receipt: the time is not in the configured format\n"),
+            (
+                &ms,
+                r#"{"t":1713970366,"v":1}"#,
+                "before `min_time`: a clock that is not set, or another unit; looks like seconds",
+            ),
+            (&berlin, r#"{"t":"2024-03-31T02:30:00","v":1}"#, "a local time that the clocks of `zone` skip\n"),
+            (&"{ source = 'receive' }".to_owned(), r#"{"v":1}"#, ", the time of receipt\n"),
+        ] {
+            let text = told(time, payload.as_bytes());
+            assert!(text.contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_topic_that_nobody_publishes_to_is_refused() {
+        assert_eq!(topic("d/a"), Ok("d/a".to_owned()));
+        for wrong in ["d/+", "d/#", ""] {
+            assert!(topic(wrong).is_err_and(|error| error.contains("without wildcards")), "{wrong}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use self::quantity::{Rate, moment, share, time, wire};
 mod drive;
 mod quantity;
 mod report;
+mod words;
 
 /// Connections, unless there are fewer devices.
 const CONNECTIONS_DEFAULT: u32 = 50;
@@ -38,7 +39,8 @@ const FILES_BESIDE: u64 = 64;
 /// One seed and one start make the same messages, every time. Durations are `500ms`, `10s`, `5m`
 /// or plain seconds; shares are per cent of the devices or messages, such as 2 or 0.1. Ends
 /// after --seconds or --messages, or at SIGINT or SIGTERM, once the broker has acknowledged what
-/// was sent. Exit code 1 when it has not acknowledged everything.
+/// was sent, and at once when the broker refuses the login or a certificate. Exit code 1 when it
+/// has not acknowledged everything.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The broker: `mqtt://host:1883`, or `mqtts://host:8883` for TLS

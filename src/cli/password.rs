@@ -80,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn set(file: &Path, user: &str) -> anyhow::Result<ExitCode> {
     passwords::check_user(user).map_err(|problem| anyhow::anyhow!("user \"{}\": {problem}", user.escape_debug()))?;
     // Before anything is typed.
-    let exists = file::read(file)?.is_some_and(|users| users.contains_key(user));
+    let exists = file::read_before_change(file)?.is_some_and(|users| users.contains_key(user));
     let password = new_password(user)?;
     let hash = hash::hash(&password).context("hashing the password")?;
     file::change(file, |text| Ok(with_user(text.unwrap_or_default(), user, &hash)))?;

@@ -11,6 +11,7 @@ use crate::config::check::check_for_replay;
 use crate::engine::replay::Replay;
 
 use super::read_text;
+use super::run::CONFIG_DEFAULT;
 
 /// Output is written when this much has gathered.
 const OUT_BYTES: usize = 64 * 1024;
@@ -24,7 +25,7 @@ pub struct Args {
     trace: PathBuf,
 
     /// Configuration file; brokers and storage are not needed
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_DEFAULT)]
     config: PathBuf,
 
     /// After the last line, fire the windows that are still open

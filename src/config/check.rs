@@ -39,6 +39,7 @@ use crate::engine::spec::{CommitSpec, PipelineSpec, UplinkPolicy};
 use crate::model::ids::Name;
 use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
+use crate::model::topic::is_prefix;
 
 use super::boot::{Config, LocalSpec, StorageSpec};
 use super::preset;
@@ -160,6 +161,20 @@ pub fn check_for_broker(text: &str, file: &str) -> Result<Checked<Config>, Refus
         })
     };
     finish(build(parts), hash.clone(), report)
+}
+
+/// Where the control socket of an agent or a broker with this file is, whatever else stands in it.
+///
+/// # Errors
+/// Every problem there is, where that could not be found out.
+pub fn control_socket(text: &str, file: &str) -> Result<Option<PathBuf>, Refused> {
+    let (_, parts, report) = walk(text, file, Purpose::Broker)?;
+    let (problems, warnings) = report.into_parts();
+    let about_it = |problem: &Problem| problem.path.starts_with("control");
+    match parts.control {
+        None if problems.iter().any(about_it) => Err(Refused { problems, warnings }),
+        control => Ok(control),
+    }
 }
 
 fn finish<T>(config: Option<T>, hash: String, report: Report) -> Result<Checked<T>, Refused> {
@@ -300,9 +315,7 @@ fn name(text: &str) -> Result<Name, Wrong> {
 }
 
 fn topic_prefix(text: &str) -> Result<String, Wrong> {
-    let level =
-        |level: &str| !level.is_empty() && !level.contains(['+', '#']) && level.chars().all(|c| !c.is_control());
-    if text.len() > MQTT_NAME_BYTES || text.starts_with('$') || !text.split('/').all(level) {
+    if !is_prefix(text) {
         return Err(Wrong::new(format!(
             "must be levels of a topic: up to {MQTT_NAME_BYTES} bytes, no wildcards, no empty level, no `$` at the start"
         ))

@@ -10,8 +10,8 @@ use crate::model::topic::Captures;
 use super::calculations::Calculated;
 use super::carry::{Datum, Held};
 use super::decode::batch::{DecodedBatch, DecodedEntry};
-use super::decode::{DecodedTime, Telling};
-use super::fields::Known;
+use super::decode::{DecodedTime, Decoder, Telling};
+use super::fields::{FieldTable, Known};
 use super::ledger::StreamLedger;
 use super::redelivery::fingerprint;
 use super::spec::{LabelSpec, StreamSpec, TopicSpec};
@@ -47,6 +47,26 @@ impl<'m> Sender<'m> {
         };
         Ok(Sender { stream, topic, captures, device })
     }
+}
+
+/// Reads a payload as one on its topic; the records are in the decoder then.
+pub(super) fn read_with(
+    decoder: &mut Decoder,
+    spec: &StreamSpec,
+    fields: &mut FieldTable,
+    sender: &Sender<'_>,
+    topic: &str,
+    payload: &[u8],
+) {
+    let mut buffer = heapless::String::new();
+    let field = spec.topics[sender.topic].field.as_ref();
+    let field = field.and_then(|field| field.resolve(Source::topic(&sender.captures), &mut buffer));
+    let mut prefix_buffer = heapless::String::new();
+    let prefix = spec.topics[sender.topic].prefix.as_ref();
+    let prefix = prefix.and_then(|prefix| prefix.resolve(Source::topic(&sender.captures), &mut prefix_buffer));
+    let prefix = prefix.unwrap_or_default();
+    let telling = Telling { topic, payload, field: field.unwrap_or("value"), prefix };
+    decoder.decode(telling, fields);
 }
 
 impl Engine {
@@ -128,15 +148,8 @@ impl Engine {
     /// Reads a payload of at most `PAYLOAD_BYTES_MAX`; the records are in the decoder then.
     pub(super) fn read_payload(&mut self, sender: &Sender<'_>, topic: &str, payload: &[u8]) {
         let stream = &mut self.streams[sender.stream];
-        let mut buffer = heapless::String::new();
-        let field = stream.spec.topics[sender.topic].field.as_ref();
-        let field = field.and_then(|field| field.resolve(Source::topic(&sender.captures), &mut buffer));
-        let mut prefix_buffer = heapless::String::new();
-        let prefix = stream.spec.topics[sender.topic].prefix.as_ref();
-        let prefix = prefix.and_then(|prefix| prefix.resolve(Source::topic(&sender.captures), &mut prefix_buffer));
-        let prefix = prefix.unwrap_or_default();
-        let telling = Telling { topic, payload, field: field.unwrap_or("value"), prefix };
-        self.decoders[sender.stream].decode(telling, &mut stream.fields);
+        let decoder = &mut self.decoders[sender.stream];
+        read_with(decoder, &stream.spec, &mut stream.fields, sender, topic, payload);
     }
 
     /// Notes what is known of a message before its payload is read. True when it was taken

@@ -10,8 +10,9 @@ use crate::model::time::{ClockQuality, EventTime, Now};
 use super::Engine;
 use super::availability::{Named, whom, word};
 use super::calculations::Calculated;
-use super::decode::{self, DecodedTime};
-use super::intake::Sender;
+use super::decode::{self, DecodedTime, Decoder};
+use super::intake::{Sender, read_with};
+use super::spec::{TimeFallback, TimeSpec};
 
 /// What a message is to the streams of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,9 @@ pub struct TracedRecord {
     pub at: Option<EventTime>,
     /// Where that came from.
     pub source: TimeSource,
+    /// Why the time of receipt stands for the one that the payload should have, in a sentence;
+    /// empty: it does not, or is wanted.
+    pub fallback: String,
     /// It is further ahead than `max_future`: the record goes to lane `late` as it is.
     pub is_future: bool,
     /// Its numbers by name.
@@ -130,10 +134,49 @@ impl Engine {
             Ok(sender) => {
                 self.read_payload(&sender, topic, payload);
                 let count = self.decoders[index].batch().len();
-                readings.records = (0..count).map(|place| self.trace_record(now, &sender, place, payload)).collect();
+                let times = self.bad_times(&sender, topic, payload);
+                let record = |place: usize| {
+                    let mut record = self.trace_record(now, &sender, place, payload);
+                    // Others than the reader found are of no use: a format may need its memory.
+                    let reason = times.get(place).copied().flatten().filter(|_| times.len() == count);
+                    if let Some(reason) = reason.filter(|_| record.at.is_some() && record.source == TimeSource::Receive)
+                    {
+                        record.fallback = self.fallback(index, payload, reason);
+                    }
+                    record
+                };
+                readings.records = (0..count).map(record).collect();
             }
         }
         Some(readings)
+    }
+
+    /// What is wrong with the time of each record, where `missing` and `bad` let the time of
+    /// receipt stand for it.
+    fn bad_times(&self, sender: &Sender<'_>, topic: &str, payload: &[u8]) -> Vec<Option<RejectReason>> {
+        let stream = &self.streams[sender.stream];
+        let mut spec = stream.spec.clone();
+        match &mut spec.mapping.time {
+            TimeSpec::Receive => return Vec::new(),
+            TimeSpec::Fields { missing, bad, .. } | TimeSpec::Own { missing, bad, .. } => {
+                (*missing, *bad) = (TimeFallback::Reject, TimeFallback::Reject);
+            }
+        }
+        let mut decoder = Decoder::new(&spec);
+        read_with(&mut decoder, &spec, &mut stream.fields.clone(), sender, topic, payload);
+        let batch = decoder.batch();
+        (0..batch.len()).map(|place| batch.record(place).time.err()).collect()
+    }
+
+    fn fallback(&self, stream: usize, payload: &[u8], reason: RejectReason) -> String {
+        // What follows it names the setting that is in force already.
+        let hint = decode::explain(&self.streams[stream].spec, payload, reason);
+        let hint = hint.and_then(|hint| hint.split("; `").next());
+        match hint {
+            Some(hint) if reason == RejectReason::BeforeMinTime => format!("{}; {hint}", reason.about()),
+            Some(hint) => hint.to_owned(),
+            None => reason.about().to_owned(),
+        }
     }
 
     fn trace_record(&self, now: Now, sender: &Sender<'_>, place: usize, payload: &[u8]) -> TracedRecord {

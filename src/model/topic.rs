@@ -13,6 +13,8 @@
 
 use core::fmt;
 
+use super::limits::MQTT_NAME_BYTES;
+
 /// Captures of one pattern.
 const CAPTURES_MAX: usize = 8;
 
@@ -39,6 +41,19 @@ pub type Captures<'t> = heapless::Vec<&'t str, CAPTURES_MAX>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TopicError(String);
+
+/// Whether topics may begin with these levels: 1 to [`MQTT_NAME_BYTES`] bytes, no wildcards, no
+/// empty level, no `$` at the start.
+pub fn is_prefix(text: &str) -> bool {
+    let level =
+        |level: &str| !level.is_empty() && !level.contains(['+', '#']) && level.chars().all(|c| !c.is_control());
+    text.len() <= MQTT_NAME_BYTES && !text.starts_with('$') && text.split('/').all(level)
+}
+
+/// Whether something can be published to this topic: 1 to 65,535 bytes, no wildcards, no NUL.
+pub fn is_topic(text: &str) -> bool {
+    !text.is_empty() && u16::try_from(text.len()).is_ok() && !text.contains(['+', '#', '\0'])
+}
 
 impl TopicPattern {
     /// Parses a pattern.

@@ -326,14 +326,47 @@ fn what_a_listener_probably_does_not_mean_is_a_warning() {
             "put it before that one",
         ),
         ("rules = [{ user = \"anna\" }]".to_owned(), "rules[0]", "nobody has a user name"),
+        (
+            format!("{passwords}\nanonymous = \"loopback\"\nrules = [{{ user = \"anna\", publish = \"a\" }}]"),
+            "rules",
+            "no rule for clients without a user name",
+        ),
     ] {
         let warnings = accepted(&with(&format!("[listener]\n{keys}\n"))).warnings;
         assert_eq!(warnings.len(), 1, "{keys}: {warnings:#?}");
         assert_eq!(warnings[0].path, format!("listener.{path}"), "{keys}");
         assert!(warnings[0].to_string().contains(part), "{}", warnings[0]);
     }
+    let named = "[listener]\npassword_file = \"/p\"\nanonymous = \"loopback\"\nrules = [{ user = \"*\" }, { subscribe = \"#\" }]\n";
+    assert_eq!(accepted(&with(named)).warnings, []);
     let quiet = "tcp = \"127.0.0.1:1883\"\npassword_file = \"/p\"\nack_within = \"1s\"\nrules = [{ user = \"a\" }, { user = \"*\" }]";
     assert_eq!(accepted(&with(&format!("[listener]\n{quiet}\n"))).warnings, []);
+}
+
+#[test]
+fn a_mistyped_key_is_one_problem_and_nothing_follows_from_the_absence_of_what_was_meant() {
+    let tls = "tls = \"0.0.0.0:8883\"\ncert_file = \"/c\"";
+    for (keys, path) in [
+        ("pasword_file = \"/p\"\nrules = [{ user = \"anna\" }]".to_owned(), "pasword_file"),
+        ("tcp = \"0.0.0.0:1883\"\npasword_file = \"/p\"\n".to_owned(), "pasword_file"),
+        (format!("{tls}\nkeyfile = \"/k\"\npassword_file = \"/p\""), "keyfile"),
+        (format!("{tls}\nkey_file = \"/k\"\nclient_ca = \"/a\"\nclient_cert = \"required\""), "client_ca"),
+        ("password_file = \"/p\"\nrules = [{ usr = \"anna\", publish = \"d/{username}\" }]".to_owned(), "rules[0].usr"),
+    ] {
+        let Refused { problems, warnings } = refused(&with(&format!("[listener]\n{keys}\n")));
+        let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, [format!("listener.{path}")], "{problems:#?}");
+        // In clear text it would go over the network, whatever the key.
+        assert!(warnings.iter().all(|warning| warning.message.contains("clear text")), "{warnings:#?}");
+    }
+    for (from, to, path) in
+        [("storage", "path = ", "pth = "), ("gateway", "id = ", "idd = "), ("uplink", "broker = ", "brokr = ")]
+    {
+        let text = with("");
+        let head = text.find(&format!("[{from}]")).expect("it is there");
+        let wrong = format!("{}{}", &text[..head], text[head..].replacen(to, path, 1));
+        assert_eq!(refused(&wrong).problems.len(), 1, "{}", refused(&wrong));
+    }
 }
 
 #[test]

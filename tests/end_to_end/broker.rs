@@ -73,7 +73,7 @@ impl Broker {
     }
 
     /// The agent's own, with these lines in `[listener]`.
-    fn start_own(config: &str, persists: bool) -> Broker {
+    pub(crate) fn start_own(config: &str, persists: bool) -> Broker {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let mut broker = Broker { kind: Kind::Listener { persists }, port: 0, dir, child: None };
         for _ in 0..PORT_TRIES {

@@ -1,6 +1,8 @@
 //! `tidegate fleet` as a program, against a real broker.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -176,4 +178,24 @@ fn a_signal_ends_a_run_without_an_end_and_a_broker_that_is_not_there_gives_exit_
     let (code, summary) = finish(fleet(nobody, "--wait 300ms"));
     assert_eq!(code, Some(1), "{summary}");
     assert_eq!((count(&summary, "sent"), &summary["complete"]), (0, &Value::Bool(false)));
+}
+
+#[test]
+fn a_broker_that_lets_nobody_in_ends_a_run_at_once_and_one_that_is_full_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let passwords = dir.path().join("passwords");
+    fs::write(&passwords, "").unwrap();
+    fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600)).unwrap();
+    let closed = Broker::start_own(&format!("password_file = '{}'", passwords.display()), true);
+    // No end by itself: it would be waited for until the test is given up.
+    let output = fleet(closed.port, "--devices 10 --wait 0").wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("not authorised") && said.contains("--username NAME"), "{said}");
+
+    let full = Broker::start_own("max_connections = 4", true);
+    let output = fleet(full.port, "--devices 10 --wait 3s").wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("4 of 10 are there, and its limit is probably 4"), "{said}");
 }

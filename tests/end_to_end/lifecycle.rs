@@ -1,6 +1,11 @@
 //! Starts, stops and what the retained status says about them.
 
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scene::{Scene, assert_exact, fleet};
 
@@ -100,4 +105,28 @@ fn a_second_agent_on_the_same_state_gives_up_and_leaves_the_first_alone() {
 
 fn state(cloud: &crate::cloud::Cloud) -> Option<&str> {
     cloud.statuses.last().and_then(|status| status["state"].as_str())
+}
+
+#[test]
+fn the_broker_alone_says_where_it_listens_and_ends_when_it_cannot() {
+    let port = crate::broker::free_port();
+    let start = |dir: &Path| {
+        let listen = format!("127.0.0.1:{port}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["broker", "--listen", &listen, "--state"]).arg(dir.join("state"));
+        command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut broker = start(first.path());
+    let mut line = String::new();
+    BufReader::new(broker.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, format!("listening on mqtt://127.0.0.1:{port}\n"));
+
+    let output = start(second.path()).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("tidegate: mqtt://127.0.0.1:{port}: cannot listen")), "{said}");
+
+    kill_process(Pid::from_child(&broker), Signal::TERM).unwrap();
+    assert!(broker.wait().unwrap().success());
 }

@@ -24,6 +24,8 @@ use rumqttc::mqttbytes::v4::{
 
 pub use self::publisher::Publisher;
 pub use self::subscriber::{Received, Subscriber};
+use super::foreign;
+use super::reason::Reason;
 use crate::agent::clock;
 
 mod publisher;
@@ -71,21 +73,51 @@ pub struct Message {
 /// Why a connection is of no use any more.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// There is none.
+    #[error("no connection: {0}")]
+    NoConnection(std::io::Error),
     /// The network said no.
-    #[error("{0}")]
+    #[error("the connection is lost: {0}")]
     Io(#[from] std::io::Error),
     /// The bytes are not MQTT, or too many.
-    #[error("{0}")]
+    #[error("the broker sends no valid MQTT: {0}")]
     Protocol(#[from] mqttbytes::Error),
+    /// The peer speaks something else.
+    #[error("no MQTT is spoken there: {0}")]
+    Foreign(&'static str),
     /// The broker does not want us.
-    #[error("the broker refused: {0}")]
-    Refused(String),
+    #[error("the broker refused the connection: {0}")]
+    Refused(Reason),
+    /// The broker does not want us to hear this.
+    #[error("the broker refused the subscription to {0}: its access rules do not allow it")]
+    NotSubscribed(String),
+    /// The broker ended the connection before it let us in.
+    #[error(
+        "the broker closed the connection without an answer to CONNECT: a port for TLS, or no room for more clients?"
+    )]
+    TurnedAway,
     /// The broker ended the connection.
     #[error("the broker closed the connection")]
     Closed,
     /// No answer in time.
     #[error("the broker does not answer")]
     Silent,
+}
+
+impl ClientError {
+    /// Trying again gives the same answer until a person has changed something.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            ClientError::Foreign(_) | ClientError::NotSubscribed(_) => true,
+            ClientError::Refused(reason) => reason.is_permanent(),
+            ClientError::NoConnection(_)
+            | ClientError::Io(_)
+            | ClientError::Protocol(_)
+            | ClientError::TurnedAway
+            | ClientError::Closed
+            | ClientError::Silent => false,
+        }
+    }
 }
 
 /// What came in.
@@ -111,16 +143,26 @@ impl Connection {
     /// Connects and waits for CONNACK. True: the broker kept our session.
     fn open(spec: &ClientSpec) -> Result<(Connection, bool), ClientError> {
         let mut refusal = std::io::Error::new(ErrorKind::NotFound, format!("{} has no address", spec.host));
-        for address in (spec.host.as_str(), spec.port).to_socket_addrs()? {
+        let addresses = (spec.host.as_str(), spec.port).to_socket_addrs().map_err(ClientError::NoConnection)?;
+        for address in addresses {
             match TcpStream::connect_timeout(&address, ANSWER_WITHIN) {
                 Ok(stream) => return Connection::greet(stream, spec),
                 Err(error) => refusal = error,
             }
         }
-        Err(refusal.into())
+        Err(ClientError::NoConnection(refusal))
     }
 
     fn greet(stream: TcpStream, spec: &ClientSpec) -> Result<(Connection, bool), ClientError> {
+        let greeted = Connection::say_hello(stream, spec);
+        match &greeted {
+            Err(ClientError::Closed) => Err(ClientError::TurnedAway),
+            Err(ClientError::Io(error)) if is_closed(error) => Err(ClientError::TurnedAway),
+            Ok(_) | Err(_) => greeted,
+        }
+    }
+
+    fn say_hello(stream: TcpStream, spec: &ClientSpec) -> Result<(Connection, bool), ClientError> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(ANSWER_WITHIN))?;
         let mut connection = Connection { stream, inbound: BytesMut::new(), heard: clock::instant(), asked: false };
@@ -135,7 +177,7 @@ impl Connection {
                 Some(Incoming::ConnAck { code: ConnectReturnCode::Success, resumed }) => {
                     return Ok((connection, resumed));
                 }
-                Some(Incoming::ConnAck { code, .. }) => return Err(ClientError::Refused(format!("{code:?}"))),
+                Some(Incoming::ConnAck { code, .. }) => return Err(ClientError::Refused(refusal(code))),
                 Some(Incoming::Publish(_) | Incoming::PubAck(_) | Incoming::SubAck(_) | Incoming::Other) | None => {}
             }
         }
@@ -165,6 +207,9 @@ impl Connection {
     fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, ClientError> {
         let deadline = clock::instant() + wait;
         loop {
+            if let Some(what) = foreign::speech(&self.inbound) {
+                return Err(ClientError::Foreign(what));
+            }
             match Packet::read(&mut self.inbound, PACKET_BYTES_MAX) {
                 Ok(packet) => return Ok(Some(incoming(packet))),
                 Err(mqttbytes::Error::InsufficientBytes(_)) => {}
@@ -202,6 +247,21 @@ impl Connection {
         }
         Ok(false)
     }
+}
+
+fn is_closed(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe)
+}
+
+fn refusal(code: ConnectReturnCode) -> Reason {
+    Reason::of_connack(match code {
+        ConnectReturnCode::Success => 0,
+        ConnectReturnCode::RefusedProtocolVersion => 1,
+        ConnectReturnCode::BadClientId => 2,
+        ConnectReturnCode::ServiceUnavailable => 3,
+        ConnectReturnCode::BadUserNamePassword => 4,
+        ConnectReturnCode::NotAuthorized => 5,
+    })
 }
 
 fn incoming(packet: Packet) -> Incoming {

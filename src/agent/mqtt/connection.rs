@@ -27,10 +27,11 @@ use crate::model::limits::PACKET_BYTES_MAX;
 use super::codec::{Codec, CodecError};
 use super::credentials::{self, CredentialError};
 use super::dial::{Pipe, STEP_SECS_MAX, authority, dial, step};
+use super::foreign;
 use super::keep_alive::ANSWER_MAX;
 use super::packet::{ConnAck, FromBroker, Greeting, ToBroker, Will};
 use super::reason::{NO_RETAIN, Reason, UNSUPPORTED_VERSION};
-use super::tls::{TlsError, TlsFiles};
+use super::tls::{self, CertificateError, TlsError, TlsFiles};
 
 /// Bytes of a buffer for reading. Messages are parts of it, and hold all of it for as long as
 /// the last one of them waits in the inbox.
@@ -77,6 +78,9 @@ pub enum LinkError {
     /// A certificate or key file.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A certificate of theirs or ours is not accepted.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The file of a user name or password.
     #[error(transparent)]
     Credential(#[from] CredentialError),
@@ -118,9 +122,44 @@ impl LinkError {
             LinkError::Closed
         } else if error.kind() == ErrorKind::TimedOut {
             LinkError::Unresponsive
-        } else {
+        } else if let Some(refused) = tls::refused_certificate(error) {
             // TLS 1.3 reports a certificate that the broker refuses only here.
+            LinkError::Certificate(refused)
+        } else {
             LinkError::Broken(error.to_string())
+        }
+    }
+
+    /// Trying again gives the same answer until a person has changed something. The agent tries
+    /// again all the same: somebody far away may do so.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            LinkError::Tls(_) | LinkError::Certificate(_) | LinkError::Credential(_) | LinkError::Version(_) => true,
+            LinkError::Refused(reason) => reason.is_permanent(),
+            LinkError::Ended(_)
+            | LinkError::NoAnswer(_)
+            | LinkError::Closed
+            | LinkError::Unresponsive
+            | LinkError::TooLarge(_)
+            | LinkError::Broken(_) => false,
+        }
+    }
+
+    /// The broker has no room for one more connection, or may have none: said to an attempt.
+    pub fn turns_away(&self) -> bool {
+        match self {
+            LinkError::Closed => true,
+            // Busy, a quota, too many connections at once.
+            LinkError::Refused(reason) => matches!(reason.code, 0x88 | 0x89 | 0x97 | 0x9f),
+            LinkError::Tls(_)
+            | LinkError::Certificate(_)
+            | LinkError::Credential(_)
+            | LinkError::Version(_)
+            | LinkError::Ended(_)
+            | LinkError::NoAnswer(_)
+            | LinkError::Unresponsive
+            | LinkError::TooLarge(_)
+            | LinkError::Broken(_) => false,
         }
     }
 
@@ -131,6 +170,7 @@ impl LinkError {
             LinkError::Closed => true,
             LinkError::Ended(reason) => reason.blames_a_message(),
             LinkError::Tls(_)
+            | LinkError::Certificate(_)
             | LinkError::Credential(_)
             | LinkError::Refused(_)
             | LinkError::Version(_)
@@ -213,6 +253,12 @@ impl Dialer {
 impl Link {
     async fn greet(&mut self) -> Result<ConnAck, LinkError> {
         self.flush().await?;
+        while self.inbound.is_empty() {
+            self.read_some().await?;
+        }
+        if let Some(what) = foreign::speech(&self.inbound) {
+            return Err(LinkError::Broken(format!("no MQTT is spoken there: {what}")));
+        }
         let FromBroker::ConnAck(connack) = self.read().await? else {
             return Err(LinkError::Broken("the broker sends something before its CONNACK: is it MQTT?".into()));
         };
@@ -229,14 +275,18 @@ impl Link {
                 let FromBroker::Disconnect(reason) = packet else { return Ok(packet) };
                 return Err(LinkError::Ended(reason));
             }
-            if self.inbound.capacity() - self.inbound.len() < READ_BYTES_MIN {
-                self.inbound.reserve(READ_BYTES);
-            }
-            match self.pipe.read_buf(&mut self.inbound).await {
-                Ok(0) => return Err(LinkError::Closed),
-                Ok(_len) => {}
-                Err(error) => return Err(LinkError::of_io(&error)),
-            }
+            self.read_some().await?;
+        }
+    }
+
+    async fn read_some(&mut self) -> Result<(), LinkError> {
+        if self.inbound.capacity() - self.inbound.len() < READ_BYTES_MIN {
+            self.inbound.reserve(READ_BYTES);
+        }
+        match self.pipe.read_buf(&mut self.inbound).await {
+            Ok(0) => Err(LinkError::Closed),
+            Ok(_len) => Ok(()),
+            Err(error) => Err(LinkError::of_io(&error)),
         }
     }
 

@@ -98,13 +98,14 @@ impl Pipeline {
         Pipeline { spec, queue, tally, clock, flight, over: false }
     }
 
-    /// Until the queue is closed and everything answered. `dials`: so many may connect at a
+    /// Until the queue is closed and everything answered, or until the broker says no in a way
+    /// that only a person can change. `dials`: so many may connect at a
     /// time; a thousand at once are too many for the queue of a listening socket.
     pub async fn run(mut self, dials: Rc<Semaphore>) {
         let mut backoff = Backoff::new(&self.spec.broker.client_id, entropy(), RETRY_MAX);
         let mut fresh = self.spec.persistent;
         loop {
-            let problem = match self.connect(&mut fresh, &dials).await {
+            let end = match self.connect(&mut fresh, &dials).await {
                 Ok((mut link, connack)) => {
                     backoff.handle_up(self.clock.proc());
                     self.tally.handle_up();
@@ -112,10 +113,18 @@ impl Pipeline {
                     self.tally.handle_down(end.is_err());
                     end
                 }
-                Err(problem) => Err(problem),
+                Err(problem) => {
+                    if problem.turns_away() {
+                        self.tally.handle_turned_away();
+                    }
+                    Err(problem)
+                }
             };
-            let Err(problem) = problem else { return };
-            self.tally.handle_problem(&problem.to_string());
+            match end {
+                Ok(()) => return,
+                Err(problem) if problem.is_permanent() => return self.tally.handle_permanent(problem),
+                Err(problem) => self.tally.handle_problem(problem),
+            }
             sleep(backoff.handle_down(self.clock.proc())).await;
         }
     }

@@ -56,6 +56,12 @@ impl Reason {
         self.code >= 0x80
     }
 
+    /// Said to a CONNECT: trying again gives the same answer until a person has changed who we
+    /// are, how we log in, or the broker.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self.code, UNSUPPORTED_VERSION..=0x87 | 0x8a | 0x8c)
+    }
+
     /// What the answer to a publish means for it; `None`: it is taken.
     pub fn refusal(&self) -> Option<Refusal> {
         match self.code {
@@ -148,6 +154,16 @@ mod tests {
         assert_eq!(Reason::new(0x97, None).refusal(), Some(Refusal::NotNow));
         assert_eq!(Reason::new(0xee, None).refusal(), Some(Refusal::NotNow), "unknown");
         assert_eq!(Reason::new(0x99, None).refusal(), Some(Refusal::Poison));
+    }
+
+    #[test]
+    fn a_wrong_password_is_permanent_and_a_busy_broker_is_not() {
+        for return_code in [1, 2, 4, 5] {
+            assert!(Reason::of_connack(return_code).is_permanent(), "{return_code}");
+        }
+        for code in [0, 0x80, 0x88, 0x89, 0x8b, 0x97, NO_RETAIN, 0x9f] {
+            assert!(!Reason::new(code, None).is_permanent(), "{code:#x}");
+        }
     }
 
     #[test]

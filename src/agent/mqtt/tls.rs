@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::{AlertDescription, ClientConfig, RootCertStore};
 use tracing::{debug, warn};
 
 use crate::config::boot::{TlsSpec, Trust};
@@ -52,6 +52,23 @@ pub enum TlsError {
         /// What rustls says.
         problem: String,
     },
+}
+
+/// Whose certificate is not accepted, and why. In the words of the configuration file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// None of those that are trusted has signed it.
+    #[error("the broker's certificate is not from an authority in `ca_file`")]
+    UnknownIssuer,
+    /// It is of somebody else.
+    #[error("the broker's certificate is not for {0}: see `server_name`")]
+    NotForName(String),
+    /// Whatever else is wrong with it, for a person.
+    #[error("the broker's certificate {0}")]
+    Unusable(String),
+    /// The broker does not take ours, or wants one: its alert.
+    #[error("the broker does not accept our certificate, or wants one: its alert is {0}")]
+    Ours(String),
 }
 
 /// The files of one connection, as they were last.
@@ -207,20 +224,80 @@ fn file_error(path: &Path, error: &pem::Error, wanted: &str) -> TlsError {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library's errors; only some get words of their own")]
 pub fn verdict(error: &std::io::Error, name: &str) -> LinkError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if let Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) = inner {
+        return LinkError::Broken("no TLS is spoken there: a port for plain MQTT (mqtt, mostly 1883)?".into());
+    }
     let Some(rustls::Error::InvalidCertificate(reason)) = inner else { return LinkError::of_io(error) };
-    LinkError::Broken(match reason {
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "the broker's certificate is not valid yet: is the gateway's clock right?".into()
+    LinkError::Certificate(match reason {
+        rustls::CertificateError::NotValidYet | rustls::CertificateError::NotValidYetContext { .. } => {
+            CertificateError::Unusable("is not valid yet: is the gateway's clock right?".into())
         }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "the broker's certificate has expired, or the gateway's clock is ahead".into()
+        rustls::CertificateError::Expired | rustls::CertificateError::ExpiredContext { .. } => {
+            CertificateError::Unusable("has expired, or the gateway's clock is ahead".into())
         }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("the broker's certificate is not for {name}: see `server_name`")
+        rustls::CertificateError::NotValidForName | rustls::CertificateError::NotValidForNameContext { .. } => {
+            CertificateError::NotForName(name.to_owned())
         }
-        CertificateError::UnknownIssuer => "the broker's certificate is not from an authority in `ca_file`".into(),
-        other => format!("the broker's certificate is not accepted: {other:?}"),
+        rustls::CertificateError::UnknownIssuer => CertificateError::UnknownIssuer,
+        other => CertificateError::Unusable(plain(other)),
     })
+}
+
+/// What is wrong with a certificate, where the library's own word for it says little. Fits behind "its
+/// certificate".
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library's errors; only some get words of their own")]
+pub fn plain(reason: &rustls::CertificateError) -> String {
+    let shown = format!("{reason:?}");
+    match reason {
+        rustls::CertificateError::UnknownIssuer => "is not from an authority that is trusted".into(),
+        rustls::CertificateError::Expired | rustls::CertificateError::ExpiredContext { .. } => "has expired".into(),
+        rustls::CertificateError::NotValidYet | rustls::CertificateError::NotValidYetContext { .. } => {
+            "is not valid yet".into()
+        }
+        rustls::CertificateError::InvalidPurpose | rustls::CertificateError::InvalidPurposeContext { .. } => {
+            "is for another use (its extendedKeyUsage)".into()
+        }
+        // Errors of the verifying library come through as they are.
+        _ if shown.contains("UnsupportedCertVersion") => "is of X.509 version 1; version 3 is needed".into(),
+        _ if shown.contains("CaUsedAsEndEntity") => {
+            "is that of an authority (CA:TRUE); one that an authority has signed is needed".into()
+        }
+        _ => format!("is not accepted: {shown}"),
+    }
+}
+
+/// What is wrong with a client that fails the handshake, for the log of the server.
+pub fn handshake_problem(error: &std::io::Error) -> String {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(reason)) => format!("its certificate {}", plain(reason)),
+        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
+            "not TLS: plain MQTT at a TLS port?".into()
+        }
+        Some(rustls::Error::NoCertificatesPresented) => "it shows no certificate, and one is required".into(),
+        Some(rustls::Error::AlertReceived(AlertDescription::UnknownCA)) => {
+            "it does not trust our certificate: it says UnknownCA".into()
+        }
+        Some(rustls::Error::AlertReceived(alert)) => format!("it says {alert:?}"),
+        _ => error.to_string(),
+    }
+}
+
+/// The alert by which the other side says that our certificate is of no use to it.
+pub fn refused_certificate(error: &std::io::Error) -> Option<CertificateError> {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::AlertReceived(alert)) = inner else { return None };
+    let about_ours = matches!(
+        alert,
+        AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateRequired
+            | AlertDescription::UnknownCA
+            | AlertDescription::NoCertificate
+    );
+    about_ours.then(|| CertificateError::Ours(format!("{alert:?}")))
 }
 
 #[cfg(test)]
@@ -234,6 +311,60 @@ mod tests {
             Ok(config) => assert_eq!(config.alpn_protocols, [b"mqtt"]),
             Err(error) => assert!(error.to_string().starts_with(SYSTEM_BUNDLES[0]), "{error}"),
         }
+    }
+
+    /// As the verifying library's errors come: with a name, behind a trait.
+    struct Odd(&'static str);
+
+    impl core::fmt::Debug for Odd {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl core::fmt::Display for Odd {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for Odd {}
+
+    #[test]
+    fn a_client_s_handshake_that_fails_is_told_in_plain_words() {
+        let told = |error: rustls::Error| handshake_problem(&std::io::Error::other(error));
+        let invalid = |error: rustls::CertificateError| told(rustls::Error::InvalidCertificate(error));
+        let other = |name: &'static str| rustls::CertificateError::Other(rustls::OtherError(Arc::new(Odd(name))));
+        assert_eq!(
+            invalid(other("UnsupportedCertVersion")),
+            "its certificate is of X.509 version 1; version 3 is needed"
+        );
+        assert!(invalid(other("CaUsedAsEndEntity")).starts_with("its certificate is that of an authority"));
+        assert_eq!(
+            told(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)),
+            "not TLS: plain MQTT at a TLS port?"
+        );
+        assert_eq!(told(rustls::Error::NoCertificatesPresented), "it shows no certificate, and one is required");
+        assert_eq!(handshake_problem(&std::io::Error::other("gone")), "gone");
+    }
+
+    #[test]
+    fn an_odd_certificate_is_told_in_plain_words() {
+        let told = |reason: rustls::CertificateError| {
+            let error = std::io::Error::other(rustls::Error::InvalidCertificate(reason));
+            let verdict = verdict(&error, "broker.example");
+            assert!(verdict.is_permanent());
+            verdict.to_string()
+        };
+        let other = |name: &'static str| rustls::CertificateError::Other(rustls::OtherError(Arc::new(Odd(name))));
+        assert!(told(other("UnsupportedCertVersion")).contains("X.509 version 1; version 3 is needed"));
+        assert!(told(other("CaUsedAsEndEntity")).contains("an authority (CA:TRUE)"));
+        assert!(told(rustls::CertificateError::UnknownIssuer).contains("`ca_file`"));
+        assert!(told(rustls::CertificateError::NotValidForName).contains("is not for broker.example"));
+        let alert = std::io::Error::other(rustls::Error::AlertReceived(AlertDescription::CertificateRequired));
+        assert!(LinkError::of_io(&alert).to_string().contains("wants one"));
+        let alert = std::io::Error::other(rustls::Error::AlertReceived(AlertDescription::InternalError));
+        assert!(!LinkError::of_io(&alert).is_permanent());
     }
 
     #[test]

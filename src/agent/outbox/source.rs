@@ -108,7 +108,5 @@ impl Source {
 }
 
 fn ask(socket: &Path, request: &Request) -> anyhow::Result<String> {
-    control::ask(socket, &request.to_string()).with_context(|| {
-        format!("no agent answers on {}: is it running, and may you use the socket?", socket.display())
-    })
+    control::ask(socket, &request.to_string()).map_err(|error| control::no_answer(socket, &error))
 }

@@ -52,9 +52,7 @@ impl Source {
         let answer = match self {
             Source::Running(socket) => {
                 let request = Request::Quarantine(query.clone()).to_string();
-                let text = control::ask(socket, &request).with_context(|| {
-                    format!("no agent answers on {}: is it running, and may you use the socket?", socket.display())
-                })?;
+                let text = control::ask(socket, &request).map_err(|error| control::no_answer(socket, &error))?;
                 serde_json::from_str(&text).context("the agent's answer is not understood: is it of this version?")?
             }
             Source::Stopped(dir) => match query {

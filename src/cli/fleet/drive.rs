@@ -24,7 +24,7 @@ use crate::agent::mqtt::pipeline::{Parcel, Pipeline, PipelineSpec, Tally};
 use crate::fleet::load::{Load, LoadSpec, Shipment};
 use crate::model::time::{EventTime, Span};
 
-use super::report;
+use super::{report, words};
 
 /// Connections that are made at the same time.
 const DIALS: usize = 32;
@@ -36,6 +36,9 @@ const FEED_LEN: u64 = 64;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
+
+/// For so long the number of connections has not changed: it is what the broker takes.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// When messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +94,8 @@ async fn run(plan: &Plan, interrupt: &Interrupt) -> Outcome {
         () = work(plan, interrupt, &tally, &mut run, &mut connections) => None,
         reason = watch(plan, interrupt, &tally) => Some(reason),
     };
+    // Whichever of the two was first to see it.
+    let gave_up = gave_up.or_else(|| tally.take_permanent().map(|problem| words::told(&problem, &plan.pipeline)));
     Outcome { start: run.start, elapsed: instant().saturating_duration_since(run.began), tally, gave_up }
 }
 
@@ -193,11 +198,23 @@ async fn watch(plan: &Plan, interrupt: &Interrupt, tally: &Tally) -> String {
     let mut screen = Screen { live: std::io::stderr().is_terminal(), problem: String::new() };
     let (mut progress_at, mut acked_then) = (began, 0);
     let (mut moved_at, mut moved) = (began, 0);
+    let (mut settled_at, mut connects) = (began, 0);
     loop {
         sleep(whole_millis(LOOK_AGAIN)).await;
         let now = instant();
-        if let Some(problem) = tally.take_problem() {
-            screen.tell(&format!("{broker}: {problem}"));
+        if let Some(problem) = tally.take_permanent() {
+            screen.end();
+            return format!("{broker}: {}", words::told(&problem, &plan.pipeline));
+        }
+        if tally.connects() > connects {
+            (settled_at, connects) = (now, tally.connects());
+        }
+        let full = tally.turned_away() > 0 && tally.connected() < tally_len(plan);
+        let full = full && now.saturating_duration_since(settled_at) >= SETTLED;
+        let full = full.then(|| words::limit(tally.connected(), plan.connections)).flatten();
+        let problem = tally.take_problem().map(|problem| words::told(&problem, &plan.pipeline));
+        if let Some(problem) = tally.take_refusal().or(problem) {
+            screen.tell(&format!("{broker}: {}", full.as_ref().unwrap_or(&problem)));
         }
         let (acked, done) = (tally.acked(), tally.acked() + tally.refused() + tally.connects());
         let waits = tally.sent() > tally.acked() + tally.refused() || tally.connected() < tally_len(plan);
@@ -207,7 +224,8 @@ async fn watch(plan: &Plan, interrupt: &Interrupt, tally: &Tally) -> String {
         let silent = now.saturating_duration_since(moved_at);
         if plan.wait.is_some_and(|wait| silent >= wait) {
             screen.end();
-            return format!("nothing was acknowledged for {} s", silent.as_secs());
+            let full = full.map_or_else(String::new, |full| format!("; {full}"));
+            return format!("nothing was acknowledged for {} s{full}", silent.as_secs());
         }
         if interrupt.is_urgent() {
             screen.end();

@@ -79,7 +79,7 @@ impl Place {
         if let Some(socket) = &self.socket {
             let Some(source) = Source::running(socket) else {
                 bail!(
-                    "no agent answers on {}: is it running, and may you use the socket? Of one that does not run, \
+                    "no agent answers on {}\n    hint: is it running, and may you use the socket? Of one that does not run, \
                      --dir names the files",
                     socket.display()
                 );
@@ -97,7 +97,10 @@ impl Place {
 
 pub(super) fn read_config(file: &std::path::Path) -> anyhow::Result<Config> {
     let text = read_text(file).map_err(|error| {
-        error.context("--config names the configuration; without one, --socket the running agent or --dir the files")
+        anyhow::anyhow!(
+            "{error}\n    hint: --config FILE names the configuration; without one, --socket PATH the running agent or \
+             --dir DIR the files"
+        )
     })?;
     match check(&text, &file.display().to_string()) {
         Ok(checked) => Ok(checked.config),

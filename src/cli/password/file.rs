@@ -26,13 +26,26 @@ const MODE_BITS: u32 = 0o777;
 /// # Errors
 /// It cannot be read, or a line of it is wrong.
 pub(super) fn read(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
+    let Some((users, found)) = read_with_metadata(path)? else { return Ok(None) };
+    if found.mode() & MODE_OTHERS != 0 {
+        let (at, mode) = (path.display(), found.mode() & MODE_BITS);
+        warn(&format!("{at}: everybody may read or write it (mode {mode:04o}), so the agent will not use it"));
+    }
+    Ok(Some(users))
+}
+
+/// As [`read`], for somebody who is about to [`change`] the file, which mends its mode.
+///
+/// # Errors
+/// As for [`read`].
+pub(super) fn read_before_change(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
+    Ok(read_with_metadata(path)?.map(|(users, _)| users))
+}
+
+fn read_with_metadata(path: &Path) -> anyhow::Result<Option<(BTreeMap<String, String>, Metadata)>> {
     let at = || path.display().to_string();
     let Some((text, found)) = read_text(path).with_context(at)? else { return Ok(None) };
-    if found.mode() & MODE_OTHERS != 0 {
-        let mode = found.mode() & MODE_BITS;
-        warn(&format!("{}: everybody may read or write it (mode {mode:04o}), so the agent will not use it", at()));
-    }
-    users(&text).with_context(at).map(Some)
+    Ok(Some((users(&text).with_context(at)?, found)))
 }
 
 /// Replaces the text by what `edit` makes of it; `edit` gets `None` where there is no file.

@@ -4,6 +4,7 @@ mod list;
 mod replay;
 mod show;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +12,8 @@ use anyhow::bail;
 use clap::Subcommand;
 use serde_json::Value;
 
-use crate::agent::rejected::query;
+use crate::agent::control;
+use crate::agent::rejected::query::{self, Query};
 use crate::agent::rejected::source::Source;
 use crate::model::ids::Name;
 use crate::model::record::RejectReason;
@@ -68,7 +70,7 @@ impl Place {
         if let Some(socket) = &self.socket {
             let Some(source) = Source::running(socket) else {
                 bail!(
-                    "no agent answers on {}: is it running, and may you use the socket? Of one that does not run, \
+                    "no agent answers on {}\n    hint: is it running, and may you use the socket? Of one that does not run, \
                      --dir names the files",
                     socket.display()
                 );
@@ -82,6 +84,36 @@ impl Place {
         let running = config.control.as_deref().and_then(Source::running);
         running.map_or_else(|| Source::stopped(&config.storage.path), Ok)
     }
+
+    /// The streams that can be meant.
+    fn streams(&self, source: &Source) -> anyhow::Result<BTreeSet<String>> {
+        let entries = source.answer(&Query::List)?;
+        let mut known: BTreeSet<String> =
+            items(&entries, "entries").iter().map(|entry| text(&entry["stream"]).to_owned()).collect();
+        if let Source::Running(socket) = source {
+            // Without its answer, those of the samples are known.
+            let status = control::ask(socket, "status").ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+            let status = status.unwrap_or_default();
+            known.extend(items(&status["engine"], "streams").iter().map(|stream| text(&stream["name"]).to_owned()));
+        } else if self.dir.is_none() {
+            let config = read_config(&self.config)?;
+            known.extend(config.pipeline.streams.iter().map(|stream| stream.name.as_str().to_owned()));
+        }
+        Ok(known)
+    }
+}
+
+/// That there is such a stream: one of the configuration, or one of which samples are left.
+///
+/// # Errors
+/// There is none; says which there are.
+fn check_stream(wanted: &Name, known: &BTreeSet<String>) -> anyhow::Result<()> {
+    if known.contains(wanted.as_str()) {
+        return Ok(());
+    }
+    let known: Vec<String> = known.iter().map(|name| printable(name)).collect();
+    let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
+    bail!("there is no stream \"{}\"\n    hint: the streams: {known}", printable(wanted.as_str()))
 }
 
 fn stream(text: &str) -> Result<Name, String> {
@@ -129,6 +161,15 @@ mod tests {
     fn what_a_device_sends_cannot_write_to_the_terminal() {
         assert_eq!(printable("d/ä 1"), "d/ä 1");
         assert_eq!(printable("\u{1b}[2J\u{202e}x\n"), "\\u{1b}[2J\\u{202e}x\\n");
+    }
+
+    #[test]
+    fn an_unknown_stream_is_told_those_there_are() {
+        let known = BTreeSet::from(["climate".to_owned(), "power".to_owned()]);
+        let name = |text| Name::new(text).unwrap();
+        assert!(check_stream(&name("climate"), &known).is_ok());
+        let error = check_stream(&name("climbate"), &known).unwrap_err().to_string();
+        assert_eq!(error, "there is no stream \"climbate\"\n    hint: the streams: climate, power");
     }
 
     #[test]

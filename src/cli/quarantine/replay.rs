@@ -13,7 +13,7 @@ use crate::agent::rejected::query::{Query, Selection};
 use crate::model::ids::Name;
 use crate::model::record::RejectReason;
 
-use super::{Place, items, printable, reason, stream, text, title};
+use super::{Place, check_stream, items, printable, reason, stream, text, title};
 
 const EXIT_LEFT: u8 = 3;
 
@@ -43,8 +43,12 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let source = args.place.source()?;
+    if let Some(stream) = &args.stream {
+        check_stream(stream, &args.place.streams(&source)?)?;
+    }
     let selection = Selection { stream: args.stream, reason: args.reason };
-    let document = args.place.source()?.answer(&Query::Replay { selection, again: args.again })?;
+    let document = source.answer(&Query::Replay { selection, again: args.again })?;
     let shown = if args.json { format!("{document}\n") } else { summary(&document) };
     // A closed pipe is no reason to change the verdict.
     let _ = io::stdout().lock().write_all(shown.as_bytes());

@@ -12,7 +12,7 @@ use crate::cli::outbox::shown;
 use crate::model::ids::Name;
 use crate::model::record::RejectReason;
 
-use super::{Place, is_plain, items, printable, reason, stream, text, title};
+use super::{Place, check_stream, is_plain, items, printable, reason, stream, text, title};
 
 /// Bytes on one line of a dump.
 const LINE: usize = 16;
@@ -38,8 +38,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let source = args.place.source()?;
+    check_stream(&args.stream, &args.place.streams(&source)?)?;
     let selection = Selection { stream: Some(args.stream), reason: args.reason };
-    let document = args.place.source()?.answer(&Query::Show(selection))?;
+    let document = source.answer(&Query::Show(selection))?;
     let samples = items(&document, "samples");
     let mut out = io::stdout().lock();
     if let Some(number) = args.raw {

@@ -29,8 +29,10 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<Aggregates
         }
     }
     if kinds.contains(&Kind::Histogram) && table.get("histogram").is_none() {
-        let wrong = Wrong::new("is missing: the aggregate \"histogram\" needs its bounds");
-        report.problem(&table.spot_of("histogram"), wrong.hint("histogram = [10, 20, 30]"));
+        if !table.means("histogram") {
+            let wrong = Wrong::new("is missing: the aggregate \"histogram\" needs its bounds");
+            report.problem(&table.spot_of("histogram"), wrong.hint("histogram = [10, 20, 30]"));
+        }
         return None;
     }
     let (quantiles, bounds) = (quantiles?, histogram?);

@@ -79,7 +79,7 @@ fn broker(table: &Table<'_>, default_id: Option<String>, report: &mut Report) ->
     };
     let username = username(table, report);
     let password_file = table.parsed("password_file", "a path", report, super::path_of);
-    if password_file.is_some() && table.get("username").is_none() && table.get("username_file").is_none() {
+    if password_file.is_some() && !table.means("username") && !table.means("username_file") {
         let wrong = Wrong::new("a password without `username`: MQTT 3.1.1 does not allow that");
         report
             .problem(&table.spot_of("password_file"), wrong.hint("add `username`; any text, if the broker ignores it"));

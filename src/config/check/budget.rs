@@ -21,7 +21,7 @@ pub(super) fn check(storage: &Table<'_>, interval: Option<Span>, report: &mut Re
     let longest = |text: &str| scalar::span(text, INTERVAL_MAX);
     let interval_max = storage.parsed("commit_interval_max", scalar::DURATION, report, longest)?;
     let is_given = storage.get("commit_interval_max").is_some();
-    if is_given && storage.get("write_budget").is_none() {
+    if is_given && !storage.means("write_budget") {
         let wrong = Wrong::new("has no effect: without `write_budget` nothing lengthens the interval");
         report.problem(&storage.spot_of("commit_interval_max"), wrong.hint("add `write_budget`, or remove it"));
     }

@@ -222,7 +222,7 @@ fn interval_join(table: &Table<'_>, streams: Option<&[StreamSpec]>, report: &mut
         None => Some(0),
     };
     let (after, before) = (bound("after", report), bound("before", report));
-    if table.get("after").is_none() && table.get("before").is_none() {
+    if !table.means("after") && !table.means("before") {
         let wrong = Wrong::new("is missing, as is `before`: only records of the same millisecond would be pairs");
         report.problem(&table.spot_of("after"), wrong.hint("after = \"10s\": up to 10 s later than the left one"));
     }

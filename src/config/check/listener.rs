@@ -19,7 +19,7 @@ use super::{keys, scalar, section};
 
 mod rules;
 pub mod shown;
-pub(super) mod sockets;
+pub mod sockets;
 mod tls;
 
 const ACK_WITHIN: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);
@@ -88,11 +88,14 @@ fn access(table: &Table<'_>, report: &mut Report) -> Option<AccessSpec> {
     let anonymous = match table.get("anonymous") {
         Some(_) => table.choice("anonymous", &[("loopback", true), ("never", false)], report),
         // Who has given out passwords wants to know who is there, on this machine too.
-        None => Some(table.get("password_file").is_none()),
+        None => Some(!table.means("password_file")),
     };
     let rules = rules::check(table, report);
     if let Some(rules) = &rules {
         rules::warn(table, rules, report);
+        if anonymous == Some(true) {
+            rules::warn_nameless(table, rules, report);
+        }
     }
     // A path that is wrong was reported.
     if table.get("password_file").is_some() {

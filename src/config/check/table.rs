@@ -83,15 +83,24 @@ impl<'t> Table<'t> {
         self.section.key(key).is_some() && self.get(key).is_some()
     }
 
+    /// Whether it is there, or something that is probably meant for it: that was reported, and
+    /// nothing may follow from its absence.
+    pub(super) fn means(&self, key: &str) -> bool {
+        let names = || self.section.keys.iter().map(|key| key.name);
+        let mistyped =
+            |entry: &Entry| self.section.key(&entry.key).is_none() && nearest(&entry.key, names()) == Some(key);
+        self.has(key) || self.entries.iter().any(mistyped)
+    }
+
     /// An item of a list as a table.
     pub(super) fn open_item(item: &Item<'t>, section: &'static Section, report: &mut Report) -> Option<Table<'t>> {
         Table::open(item.node, &item.spot.path, section, report)
     }
 
-    /// The value of `key`; reports when it is not there.
+    /// The value of `key`; reports when it is not there, and nothing was reported that is meant for it.
     pub(super) fn required(&self, key: &str, report: &mut Report) -> Option<Item<'t>> {
         let item = self.get(key);
-        if item.is_none() {
+        if item.is_none() && !self.means(key) {
             let about = self.section.key(key).map_or("", |key| key.about);
             report.problem(&self.spot_of(key), Wrong::new("is missing").hint(about));
         }

@@ -24,7 +24,9 @@ enum Source {
 /// The time of `stream`.
 pub(super) fn check(stream: &Table<'_>, report: &mut Report) -> Option<TimeSpec> {
     let Some(item) = stream.get("time") else {
-        report.problem(&stream.spot_of("time"), Wrong::new("is missing: no time is ever made up").hint(EXAMPLE));
+        if !stream.means("time") {
+            report.problem(&stream.spot_of("time"), Wrong::new("is missing: no time is ever made up").hint(EXAMPLE));
+        }
         return None;
     };
     match item.value {
@@ -161,7 +163,9 @@ fn candidates(table: &Table<'_>, found: &mut Vec<(Spot, TimeCandidate)>, report:
     let what = "a JSON Pointer, or a list of them";
     let pointers: Vec<Item<'_>> = match table.get("field") {
         None => {
-            report.problem(&table.spot_of("field"), Wrong::new("is missing").hint(EXAMPLE));
+            if !table.means("field") {
+                report.problem(&table.spot_of("field"), Wrong::new("is missing").hint(EXAMPLE));
+            }
             Vec::new()
         }
         Some(item) if matches!(item.value, Value::List(_)) => {

@@ -61,7 +61,8 @@ pub(super) fn check(stream: &Table<'_>, fields: Option<&FieldsSpec>, report: &mu
 /// The minimum over devices waits for each of them.
 fn warn_of_endless_wait(stream: &Table<'_>, watermark: &WatermarkSpec, report: &mut Report) {
     let waits = matches!(watermark.scope, Scope::Group(_) | Scope::Stream(_));
-    if waits && watermark.idle_timeout.is_none() && watermark.max_lag.is_none() {
+    let mistyped = ["idle_timeout", "max_lag"].iter().any(|key| stream.means(key) && !stream.has(key));
+    if waits && !mistyped && watermark.idle_timeout.is_none() && watermark.max_lag.is_none() {
         let wrong =
             Wrong::new("with scope \"group\" or \"stream\": one device that falls silent stops the windows of all");
         report.warn(&stream.spot_of("idle_timeout"), wrong.hint("a few times the usual interval, or a `max_lag`"));
@@ -164,8 +165,10 @@ fn quantile(stream: &Table<'_>, report: &mut Report) -> Option<u32> {
 
 fn marker(stream: &Table<'_>, fields: Option<&FieldsSpec>, report: &mut Report) -> Option<crate::model::ids::Name> {
     let Some(item) = stream.get("marker") else {
-        let wrong = Wrong::new("is missing: watermark = \"punctuated\" needs the field that is the mark");
-        report.problem(&stream.spot_of("marker"), wrong.hint("marker = \"end_of_batch\""));
+        if !stream.means("marker") {
+            let wrong = Wrong::new("is missing: watermark = \"punctuated\" needs the field that is the mark");
+            report.problem(&stream.spot_of("marker"), wrong.hint("marker = \"end_of_batch\""));
+        }
         return None;
     };
     let marker = item.parsed("a string", report, name)?;

@@ -1,15 +1,17 @@
 //! Receives, for as long as it is asked to, over as many connections as it takes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rumqttc::mqttbytes::v4::{Packet, SubscribeReasonCode};
 
-use crate::agent::clock;
+use crate::agent::clock::{self, SystemClock, entropy};
+use crate::agent::mqtt::backoff::Backoff;
+use crate::model::time::Span;
 
-use super::{ClientError, ClientSpec, Connection, Incoming, Message};
+use super::{ANSWER_WITHIN, ClientError, ClientSpec, Connection, Incoming, Message};
 
-/// Between two attempts to connect.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// The longest wait between two attempts, as for a load generator.
+const RETRY_MAX: Span = Span::from_secs(2);
 
 /// A subscription at `QoS` 1 that outlives its connections. Messages are
 /// acknowledged by the caller, once their consequences are safe.
@@ -20,6 +22,19 @@ pub struct Subscriber {
     connection: Option<Connection>,
     /// Counts connections, so that an acknowledgement cannot reach another one.
     number: u32,
+    /// Set while the broker has not answered the subscription.
+    asked: Option<Asked>,
+    clock: SystemClock,
+    backoff: Backoff,
+    /// There is no attempt before it.
+    retry_at: Option<Instant>,
+}
+
+/// A subscription that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    until: Instant,
+    resumed: bool,
 }
 
 /// What [`Subscriber::next`] found.
@@ -27,9 +42,10 @@ pub struct Subscriber {
 pub enum Received {
     /// A message; acknowledge it with [`Subscriber::ack`].
     Message(Message),
-    /// Connected and subscribed. True: the broker kept our session.
+    /// The broker has granted the subscription. True: it kept our session.
     Subscribed(bool),
-    /// No connection; the next call tries again.
+    /// No connection any more, or none yet; a later call tries again, after a wait that grows
+    /// with every attempt.
     Lost(ClientError),
     /// Nothing came in time.
     Nothing,
@@ -39,25 +55,32 @@ impl Subscriber {
     /// Does not connect yet: [`Subscriber::next`] does.
     pub fn new(spec: ClientSpec, filters: &[&str]) -> Subscriber {
         let filters = filters.iter().map(|&filter| filter.to_owned()).collect();
-        Subscriber { spec, filters, connection: None, number: 0 }
+        let backoff = Backoff::new(&spec.client_id, entropy(), RETRY_MAX);
+        let clock = SystemClock::start();
+        Subscriber { spec, filters, connection: None, number: 0, asked: None, clock, backoff, retry_at: None }
     }
 
     /// The next thing that happens within `wait`.
     pub fn next(&mut self, wait: Duration) -> Received {
-        match self.try_next(wait) {
+        match self.try_next(clock::instant() + wait) {
             Ok(received) => received,
             Err(error) => {
                 self.connection = None;
+                let wait = self.backoff.handle_down(self.clock.proc());
+                self.retry_at = Some(clock::instant() + Duration::from_millis(wait.as_millis()));
                 Received::Lost(error)
             }
         }
     }
 
-    fn try_next(&mut self, wait: Duration) -> Result<Received, ClientError> {
-        let Some(connection) = &mut self.connection else {
-            return self.connect(wait);
-        };
-        let deadline = clock::instant() + wait;
+    fn try_next(&mut self, deadline: Instant) -> Result<Received, ClientError> {
+        if self.connection.is_none() {
+            if !self.may_try(deadline) {
+                return Ok(Received::Nothing);
+            }
+            self.connect()?;
+        }
+        let Some(connection) = &mut self.connection else { return Ok(Received::Nothing) };
         loop {
             match connection.receive(deadline.saturating_duration_since(clock::instant()))? {
                 Some(Incoming::Publish(publish)) => {
@@ -71,31 +94,38 @@ impl Subscriber {
                     }));
                 }
                 Some(Incoming::SubAck(codes)) if codes.contains(&SubscribeReasonCode::Failure) => {
-                    return Err(ClientError::Refused(format!("no permission to subscribe to {:?}", self.filters)));
+                    return Err(ClientError::NotSubscribed(self.filters.join(", ")));
                 }
-                Some(Incoming::SubAck(_) | Incoming::PubAck(_) | Incoming::ConnAck { .. } | Incoming::Other) => {}
+                Some(Incoming::SubAck(_)) => {
+                    if let Some(asked) = self.asked.take() {
+                        self.backoff.handle_up(self.clock.proc());
+                        return Ok(Received::Subscribed(asked.resumed));
+                    }
+                }
+                Some(Incoming::PubAck(_) | Incoming::ConnAck { .. } | Incoming::Other) => {}
+                None if self.asked.is_some_and(|asked| clock::instant() >= asked.until) => {
+                    return Err(ClientError::Silent);
+                }
                 None => return Ok(Received::Nothing),
             }
         }
     }
 
-    /// On failure waits a little, so that a caller in a loop does not spin.
-    fn connect(&mut self, wait: Duration) -> Result<Received, ClientError> {
-        let opened = Connection::open(&self.spec).and_then(|(mut connection, resumed)| {
-            connection.subscribe(&self.filters)?;
-            Ok((connection, resumed))
-        });
-        match opened {
-            Ok((connection, resumed)) => {
-                self.connection = Some(connection);
-                self.number += 1;
-                Ok(Received::Subscribed(resumed))
-            }
-            Err(error) => {
-                std::thread::park_timeout(wait.min(RETRY_AFTER));
-                Err(error)
-            }
-        }
+    /// Waits, at most until then, for the time of the next attempt; true: it has come.
+    fn may_try(&self, deadline: Instant) -> bool {
+        let Some(retry_at) = self.retry_at else { return true };
+        let wait = retry_at.min(deadline).saturating_duration_since(clock::instant());
+        std::thread::park_timeout(wait);
+        clock::instant() >= retry_at
+    }
+
+    fn connect(&mut self) -> Result<(), ClientError> {
+        let (mut connection, resumed) = Connection::open(&self.spec)?;
+        connection.subscribe(&self.filters)?;
+        self.connection = Some(connection);
+        self.number += 1;
+        self.asked = Some(Asked { until: clock::instant() + ANSWER_WITHIN, resumed });
+        Ok(())
     }
 
     /// Acknowledges; without effect when the message's connection is gone: the

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// Something else speaks: HTTP, TLS on the plain port.
-    #[error("the first byte is {0:#04x}, which no CONNECT begins with")]
+    #[error("the first byte is {0:#04x}, which no CONNECT begins with{hint}", hint = spoken(*.0))]
     NotMqtt(u8),
     /// It connected and said nothing, or too little.
     #[error("it sent no whole CONNECT in the time for it")]
@@ -47,6 +47,15 @@ pub enum Fault {
     /// More of something in one packet than is taken.
     #[error("too much in one packet: {0}")]
     Quota(&'static str),
+}
+
+/// What begins so, in words for the log.
+fn spoken(first: u8) -> &'static str {
+    match first {
+        0x16 => ": TLS at a port for plain MQTT?",
+        b'G' => ": a web browser, or WebSocket at a port for plain MQTT?",
+        _ => "",
+    }
 }
 
 impl Fault {

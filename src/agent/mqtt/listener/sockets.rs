@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use crate::agent::clock::sleep;
+use crate::agent::mqtt::tls::handshake_problem;
 use crate::agent::unix_socket;
 use crate::config::boot::{SocketAddress, SocketSpec};
 use crate::model::time::Span;
@@ -131,7 +132,7 @@ async fn accept_tcp(
                                 let peer = Peer { certificate_name: name, ..peer };
                                 serve(&server, Box::new(stream), peer, websocket, stop).await;
                             }
-                            Ok(Err(error)) => server.note_ended("tls", &peer, "", &error),
+                            Ok(Err(error)) => server.note_ended("tls", &peer, "", &handshake_problem(&error)),
                             Err(_elapsed) => server.note_ended("tls", &peer, "", &"TLS took too long"),
                         }
                     })

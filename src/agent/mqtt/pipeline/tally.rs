@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
+use crate::agent::mqtt::connection::LinkError;
+
 /// Halves of a power of two, quarters of those, and so on: a figure is exact to 1/32.
 const STEPS_LOG2: u32 = 5;
 const STEPS: usize = 1 << STEPS_LOG2;
@@ -23,7 +25,11 @@ pub struct Tally {
     /// Since the last look.
     recent: RefCell<Latencies>,
     all: RefCell<Latencies>,
-    problem: RefCell<Option<String>>,
+    problem: RefCell<Option<LinkError>>,
+    refusal: RefCell<Option<String>>,
+    /// One that trying again does not mend; the first.
+    permanent: RefCell<Option<LinkError>>,
+    turned_away: Cell<u64>,
 }
 
 impl Tally {
@@ -77,9 +83,24 @@ impl Tally {
         self.recent.take()
     }
 
-    /// What went wrong last, once.
-    pub fn take_problem(&self) -> Option<String> {
+    /// What went wrong with a connection last, once.
+    pub fn take_problem(&self) -> Option<LinkError> {
         self.problem.take()
+    }
+
+    /// Why a message was refused last, once.
+    pub fn take_refusal(&self) -> Option<String> {
+        self.refusal.take()
+    }
+
+    /// What no further attempt mends, once. The connection that met it has ended.
+    pub fn take_permanent(&self) -> Option<LinkError> {
+        self.permanent.take()
+    }
+
+    /// Attempts that the broker ended before it had let them in.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away.get()
     }
 
     pub(super) fn handle_up(&self) {
@@ -92,8 +113,16 @@ impl Tally {
         self.connected.set(self.connected.get().saturating_sub(1));
     }
 
-    pub(super) fn handle_problem(&self, problem: &str) {
-        *self.problem.borrow_mut() = Some(problem.to_owned());
+    pub(super) fn handle_problem(&self, problem: LinkError) {
+        *self.problem.borrow_mut() = Some(problem);
+    }
+
+    pub(super) fn handle_permanent(&self, problem: LinkError) {
+        self.permanent.borrow_mut().get_or_insert(problem);
+    }
+
+    pub(super) fn handle_turned_away(&self) {
+        add(&self.turned_away, 1);
     }
 
     pub(super) fn handle_sent(&self, payload_bytes: usize) {
@@ -113,7 +142,7 @@ impl Tally {
 
     pub(super) fn handle_refused(&self, problem: &str) {
         add(&self.refused, 1);
-        *self.problem.borrow_mut() = Some(problem.to_owned());
+        *self.refusal.borrow_mut() = Some(problem.to_owned());
     }
 }
 

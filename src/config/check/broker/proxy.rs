@@ -16,7 +16,7 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<ProxySpec>
     if table.get("proxy_password_file").is_some() {
         let spot = table.spot_of("proxy_password_file");
         match &proxy {
-            None if table.get("proxy").is_none() => {
+            None if !table.means("proxy") => {
                 report.problem(&spot, Wrong::new("is of no use without `proxy`").hint("add `proxy`"));
             }
             Some(Parsed { username: None, .. }) => {

@@ -20,7 +20,7 @@ pub(super) fn check(table: &Table<'_>, endpoint: Option<&Endpoint>, report: &mut
     let key_file = table.parsed("key_file", "a path", report, path_of);
     let server_name = table.parsed("server_name", "a host name", report, server_name);
     for (there, key, missing) in [("cert_file", &key_file, "key_file"), ("key_file", &cert_file, "cert_file")] {
-        if key.is_none() && table.get(there).is_some() && table.get(missing).is_none() {
+        if key.is_none() && table.get(there).is_some() && !table.means(missing) {
             let wrong = Wrong::new(format!("is of no use without `{missing}`"));
             report.problem(&table.spot_of(there), wrong.hint(format!("add `{missing}`")));
         }
@@ -32,7 +32,7 @@ pub(super) fn check(table: &Table<'_>, endpoint: Option<&Endpoint>, report: &mut
         }
         return Some(None);
     }
-    if table.get("ca_file").is_none() {
+    if !table.means("ca_file") {
         let wrong = Wrong::new("is missing: with `mqtts://` it says whom to trust");
         report.problem(&table.spot_of("ca_file"), wrong.hint("\"system\" trusts the public CAs of the system"));
     }

@@ -89,7 +89,7 @@ pub static LISTENER: Section = Section {
         key(
             "memory",
             Default("16MiB"),
-            "half-received packets and unsent output, 1MiB to 256MiB; beyond it nothing is read",
+            "half-received packets and unsent output, of all clients, 1MiB to 256MiB; beyond it clients are sent away, and messages at QoS 0 dropped",
         ),
         key("rules", Optional, "who may do what; without any, everything; see `listener.rules`"),
     ],

@@ -47,7 +47,7 @@ fn user(text: &str) -> Result<String, Wrong> {
 fn filters(table: &Table<'_>, key: &str, report: &mut Report) -> Option<Vec<String>> {
     let Some(item) = table.get(key) else { return Some(Vec::new()) };
     let items = item.one_or_more(1..=FILTERS_MAX, report)?;
-    let named = table.has("user");
+    let named = table.means("user");
     let filters: Vec<Option<String>> =
         items.iter().map(|item| item.parsed("a topic filter", report, |text| filter(text, key, named))).collect();
     filters.into_iter().collect()
@@ -73,7 +73,7 @@ fn filter(text: &str, key: &str, named: bool) -> Result<String, Wrong> {
 /// Rules that are never asked.
 pub(super) fn warn(table: &Table<'_>, rules: &[AccessRule], report: &mut Report) {
     let Some(items) = table.get("rules").and_then(|item| item.list(report)) else { return };
-    let has_names = table.has("password_file") || table.has("client_ca_file");
+    let has_names = table.means("password_file") || table.means("client_ca_file");
     for (index, rule) in rules.iter().enumerate() {
         let takes_all = |other: &&AccessRule| {
             other.user == rule.user || (other.user.as_deref() == Some("*") && rule.user.is_some())
@@ -88,4 +88,19 @@ pub(super) fn warn(table: &Table<'_>, rules: &[AccessRule], report: &mut Report)
             report.warn(spot, wrong.hint("a rule without `user` is for those who have none"));
         }
     }
+}
+
+/// Whoever has no user name is let in, and may do nothing: it looks like a broken broker.
+pub(super) fn warn_nameless(table: &Table<'_>, rules: &[AccessRule], report: &mut Report) {
+    // Without names, those rules were told to be for nobody.
+    let has_names = table.means("password_file") || table.means("client_ca_file");
+    if rules.is_empty() || !has_names || rules.iter().any(|rule| rule.user.is_none()) {
+        return;
+    }
+    let wrong =
+        Wrong::new("has no rule for clients without a user name: those of this machine are let in, and may do nothing");
+    report.warn(
+        &table.spot_of("rules"),
+        wrong.hint("add a rule without `user`, such as { subscribe = \"#\" }, or set anonymous = \"never\""),
+    );
 }

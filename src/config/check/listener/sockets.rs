@@ -107,33 +107,56 @@ fn is_own(socket: &SocketSpec, broker: &BrokerSpec) -> bool {
 
 /// An address with a port, strictly: a name could mean several.
 fn address(item: &Item<'_>, port: u16, report: &mut Report) -> Option<SocketAddr> {
-    let what = format!("an address with a port, such as \"127.0.0.1:{port}\"");
-    item.parsed(&what, report, |text| {
-        let wrong = || Wrong::new(format!("must be {what}"));
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return match address.port() {
-                0 => Err(Wrong::new("the port must be a number from 1 to 65535")),
-                _ => Ok(address),
-            };
-        }
-        let alone = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
-        let hint = match (alone, text.rsplit_once(':')) {
-            (Some(ip), _) => SocketAddr::new(ip, port).to_string(),
-            (None, Some((host, number))) if number.parse::<u16>().is_ok() => match host {
-                "localhost" => format!("127.0.0.1:{number}"),
-                "" | "*" => format!("0.0.0.0:{number}"),
-                name if name.contains("://") => {
-                    return Err(wrong().hint("without a scheme: the key says what it speaks"));
-                }
-                name => return Err(wrong().hint(format!("the address of {name}, not its name"))),
-            },
-            (None, _) if text.parse::<u16>().is_ok() => format!("0.0.0.0:{text}"),
-            (None, _) if text.contains("://") => {
-                return Err(wrong().hint("without a scheme: the key says what it speaks"));
+    item.parsed(&what(port), report, |text| {
+        parse(text, port, "the key says what it speaks").map_err(|(message, hint)| {
+            let hint = hint.map(|hint| if hint.parse::<SocketAddr>().is_ok() { format!("\"{hint}\"") } else { hint });
+            let wrong = Wrong::new(message);
+            match hint {
+                Some(hint) => wrong.hint(hint),
+                None => wrong,
             }
-            (None, _) => return Err(wrong()),
+        })
+    })
+}
+
+fn what(port: u16) -> String {
+    format!("an address with a port, such as \"127.0.0.1:{port}\"")
+}
+
+/// An address with a port on the command line, for plain MQTT.
+///
+/// # Errors
+/// What is wrong with it, and what to write instead.
+pub fn argument(text: &str) -> Result<SocketAddr, String> {
+    let (_, _, _, port) = KEYS[0];
+    parse(text, port, "it is plain MQTT").map_err(|(message, hint)| {
+        let message = message.replace('"', "");
+        hint.map_or(message.clone(), |hint| format!("{message}; {hint}"))
+    })
+}
+
+/// What is wrong, and what helps. `spoken`: why there is no scheme.
+fn parse(text: &str, port: u16, spoken: &str) -> Result<SocketAddr, (String, Option<String>)> {
+    let wrong = |hint: Option<String>| Err((format!("must be {}", what(port)), hint));
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return match address.port() {
+            0 => Err(("the port must be a number from 1 to 65535".to_owned(), None)),
+            _ => Ok(address),
         };
-        Err(wrong().hint(format!("\"{hint}\"")))
+    }
+    if text.contains("://") {
+        return wrong(Some(format!("without a scheme: {spoken}")));
+    }
+    let alone = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
+    wrong(match (alone, text.rsplit_once(':')) {
+        (Some(ip), _) => Some(SocketAddr::new(ip, port).to_string()),
+        (None, Some((host, number))) if number.parse::<u16>().is_ok() => Some(match host {
+            "localhost" => format!("127.0.0.1:{number}"),
+            "" | "*" => format!("0.0.0.0:{number}"),
+            name => format!("the address of {name}, not its name"),
+        }),
+        (None, _) if text.parse::<u16>().is_ok() => Some(format!("0.0.0.0:{text}")),
+        (None, _) => None,
     })
 }
 
@@ -169,8 +192,9 @@ fn is_beyond_loopback(socket: &SocketSpec) -> bool {
 
 /// A socket that lets nobody in is not what anybody meant.
 pub(super) fn check_who_gets_in(table: &Table<'_>, sockets: &[SocketSpec], access: &AccessSpec, report: &mut Report) {
-    let passwords = access.password_file.is_some();
-    let takes_certificates = |socket: &SocketSpec| socket.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+    let passwords = access.password_file.is_some() || table.means("password_file");
+    let with_authority = table.means("client_ca_file");
+    let takes_certificates = |socket: &SocketSpec| socket.tls.is_some() && with_authority;
     let key_of = |socket: &SocketSpec| {
         let same = |(_, websocket, tls, _): &&(&str, bool, bool, u16)| {
             (*websocket, *tls) == (socket.websocket, socket.tls.is_some())
@@ -202,5 +226,26 @@ pub(super) fn check_who_gets_in(table: &Table<'_>, sockets: &[SocketSpec], acces
     if !someone {
         let wrong = Wrong::new("nobody could log in: there are no passwords and no client certificates");
         report.problem(&table.spot_of("anonymous"), wrong.hint("add `password_file`, or \"loopback\""));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_on_the_command_line_is_read_as_in_the_file() {
+        assert_eq!(argument("127.0.0.1:1883").map(|address| address.port()), Ok(1883));
+        for (wrong, part) in [
+            ("1883", "such as 127.0.0.1:1883; 0.0.0.0:1883"),
+            ("localhost:9", "127.0.0.1:9"),
+            ("127.0.0.1", "127.0.0.1:1883"),
+            ("mqtt://127.0.0.1:1883", "without a scheme"),
+            ("127.0.0.1:0", "1 to 65535"),
+            ("nonsense", "must be an address with a port"),
+        ] {
+            let said = argument(wrong).expect_err(wrong);
+            assert!(said.contains(part) && !said.contains("key"), "{wrong}: {said}");
+        }
     }
 }

@@ -16,19 +16,19 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<ServerTlsS
     let key_file = table.parsed("key_file", "a path", report, path_of);
     let client_ca_file = table.parsed("client_ca_file", "a path", report, path_of);
     let required = table.choice("client_cert", &[("required", true), ("optional", false)], report);
-    let Some(socket) = SOCKETS.into_iter().find(|key| table.has(key)) else {
+    let Some(socket) = SOCKETS.into_iter().find(|key| table.means(key)) else {
         for key in KEYS.into_iter().filter(|key| table.has(key)) {
             let wrong = Wrong::new("has no effect: no socket has TLS");
             report.problem(&table.spot_of(key), wrong.hint("add `tls`, such as \"0.0.0.0:8883\", or remove it"));
         }
         return None;
     };
-    for key in ["cert_file", "key_file"].into_iter().filter(|key| !table.has(key)) {
+    for key in ["cert_file", "key_file"].into_iter().filter(|key| !table.means(key)) {
         let what = if key == "cert_file" { "our certificate chain" } else { "our private key" };
         let wrong = Wrong::new(format!("is missing: `{socket}` needs it"));
         report.problem(&table.spot_of(key), wrong.hint(format!("path of {what}, PEM")));
     }
-    if table.has("client_cert") && !table.has("client_ca_file") {
+    if table.has("client_cert") && !table.means("client_ca_file") {
         let wrong = Wrong::new("is of no use without `client_ca_file`, which says whose certificates count");
         report.problem(&table.spot_of("client_cert"), wrong.hint("add `client_ca_file`"));
     }

@@ -23,9 +23,12 @@ pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<WindowKind
     refuse(table, &["max_length"], "windows of a fixed size: it goes with `gap`", report);
     let offset_ms = table.parsed("offset", scalar::DURATION, report, scalar::signed_millis);
     if table.get("size").is_none() {
-        let wrong = Wrong::new("is missing");
-        let hint = "size = \"1m\", or gap = \"5m\" for session windows, or calendar = \"day\"";
-        report.problem(&table.spot_of("size"), wrong.hint(hint));
+        // Something that was meant for one of them was reported.
+        if !["size", "gap", "calendar"].iter().any(|key| table.means(key)) {
+            let wrong = Wrong::new("is missing");
+            let hint = "size = \"1m\", or gap = \"5m\" for session windows, or calendar = \"day\"";
+            report.problem(&table.spot_of("size"), wrong.hint(hint));
+        }
         return None;
     }
     let size = span(table, "size", report);
