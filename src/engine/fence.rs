@@ -136,20 +136,19 @@ impl Fences {
         *known = until.max(*known);
     }
 
+    /// The last start that is shut for a device. `name`: that of the slot.
+    pub(super) fn last_shut(&self, window: &Name, slot: u32, device: &str) -> Option<EventTime> {
+        let of_slot = self.by_slot.iter().filter(|fence| fence.window == *window);
+        let of_slot = of_slot.filter_map(|fence| fence.until.get(&slot));
+        let of_name = self.by_name.iter().filter(|named| named.window == *window);
+        let of_name = of_name.filter_map(|named| named.until.get(device));
+        let everywhere = self.everywhere.iter().filter(|(known, _)| known == window).map(|(_, until)| until);
+        of_slot.chain(of_name).chain(everywhere).copied().max()
+    }
+
     /// True for a window that may not be opened. `device`: the name of the slot.
     pub(super) fn stops(&self, window: &Name, slot: u32, device: &str, start: EventTime) -> bool {
-        let by_slot = || {
-            self.by_slot
-                .iter()
-                .any(|fence| fence.window == *window && fence.until.get(&slot).is_some_and(|until| start <= *until))
-        };
-        let by_name = || {
-            self.by_name
-                .iter()
-                .any(|named| named.window == *window && named.until.get(device).is_some_and(|until| start <= *until))
-        };
-        let everywhere = || self.everywhere.iter().any(|(known, until)| known == window && start <= *until);
-        by_slot() || by_name() || everywhere()
+        self.last_shut(window, slot, device).is_some_and(|until| start <= until)
     }
 
     /// The fences of a slot.

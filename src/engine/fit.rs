@@ -179,7 +179,13 @@ fn go_on(out: &mut Emit<'_>, mut old: Stream, wanted: &StreamSpec) -> (Stream, b
     let same_scope =
         core::mem::discriminant(&wanted.watermark.scope) == core::mem::discriminant(&old.spec.watermark.scope);
     let may_retire = same_scope && wanted.has_groups() == old.spec.has_groups();
-    let places = if may_retire { windows::retire(&mut old, wanted) } else { windows::of_today(&old, wanted) };
+    let places = if may_retire {
+        windows::retire(&mut old, wanted)
+    } else {
+        let places = windows::of_today(&old, wanted);
+        old.retiring.clear();
+        places
+    };
     windows::drain(out, &mut old, |window| places[window].is_none());
     let names = old.fields.names().to_vec();
     let stream = fitted(old, wanted.clone(), &places);

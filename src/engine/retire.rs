@@ -55,10 +55,10 @@ pub(super) struct Retiring {
 /// windows their starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tenure {
-    /// Behind this one, if there was a definition before it, too.
-    pub after: Option<EventTime>,
-    /// And before this one.
+    /// Before this.
     pub until: EventTime,
+    /// Windows that start there or earlier were another definition's before it, and stay shut.
+    pub after: Option<EventTime>,
 }
 
 /// Starts of windows.
@@ -75,12 +75,6 @@ impl Starts {
     #[inline]
     pub(super) fn hold(self, start: EventTime) -> bool {
         self.from <= start && (start < self.until || self.until == EventTime::MAX)
-    }
-}
-
-impl Tenure {
-    fn starts(self) -> Starts {
-        Starts { from: self.after.map_or(EventTime::MIN, |after| after + Span::MILLI), until: self.until }
     }
 }
 
@@ -142,30 +136,44 @@ impl Stream {
         self.spec.windows.len() - self.retiring.len()
     }
 
-    /// Whether the id of a window was used under another definition. Those that finish have
-    /// their own bounds.
+    /// Whether the id of a window was used under another definition.
     pub(super) fn is_shut(&self, window: usize, slot: u32, start: EventTime) -> bool {
-        !self.fences.is_empty()
-            && window < self.defined()
-            && self.fences.stops(&self.spec.windows[window].name, slot, self.devices.name(slot), start)
-    }
-
-    /// The starts of the windows that a definition has for a slot; `None`: none.
-    #[cold]
-    pub(super) fn starts_of(&self, window: usize, slot: u32) -> Option<Starts> {
         match window.checked_sub(self.defined()) {
-            Some(old) => self.retiring[old].tenures.get(&slot).copied().map(Tenure::starts),
+            Some(old) => {
+                let tenure = self.retiring[old].tenures.get(&slot);
+                tenure.is_some_and(|tenure| tenure.after.is_some_and(|after| start <= after))
+            }
             None => {
-                let from = self.border(&self.spec.windows[window].name, slot);
-                Some(Starts { from: from.unwrap_or(EventTime::MIN), ..Starts::ALL })
+                let name = &self.spec.windows[window].name;
+                !self.fences.is_empty() && self.fences.stops(name, slot, self.devices.name(slot), start)
             }
         }
     }
 
+    /// What a definition has for a slot; `None`: nothing. What an older one had that is over
+    /// already is the next one's: it is too late there, and that is told once.
+    #[cold]
+    pub(super) fn starts_of(&self, window: usize, slot: u32) -> Option<Starts> {
+        let name = &self.spec.windows[window].name;
+        let old = window.checked_sub(self.defined());
+        let until = match old {
+            Some(old) => self.retiring[old].until(slot)?,
+            None => EventTime::MAX,
+        };
+        let earlier = old.unwrap_or(self.retiring.len());
+        Some(Starts { from: self.border_of(earlier, name, slot).unwrap_or(EventTime::MIN), until })
+    }
+
     /// Where windows of this name begin to be those of the configuration.
     pub(super) fn border(&self, name: &Name, slot: u32) -> Option<EventTime> {
-        let old = self.spec.windows.get(self.defined()..).unwrap_or_default().iter().zip(&self.retiring);
-        old.filter(|(spec, _)| spec.name == *name).filter_map(|(_, retiring)| retiring.until(slot)).max()
+        self.border_of(self.retiring.len(), name, slot)
+    }
+
+    /// The same for the definition behind the first `earlier` that finish.
+    fn border_of(&self, earlier: usize, name: &Name, slot: u32) -> Option<EventTime> {
+        let finishing = self.spec.windows.get(self.defined()..).unwrap_or_default();
+        let of_name = finishing.iter().zip(&self.retiring).take(earlier).filter(|(spec, _)| spec.name == *name);
+        of_name.filter_map(|(_, retiring)| retiring.until(slot)).max()
     }
 
     /// Whether a record has anything to do with a definition.

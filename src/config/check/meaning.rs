@@ -8,9 +8,9 @@ use super::keys::{Need, STREAM};
 use super::table::Table;
 
 /// Keys that say it of all values. Not among them: topics, for devices may move, and whatever
-/// decides only which readings count.
-const OF_ALL: [&str; 11] =
-    ["device", "group", "format", "model", "raw", "csv", "explode", "prefix", "fields_at", "text_numbers", "time"];
+/// decides only which readings count. Nor groups: another label is another group.
+const OF_ALL: [&str; 10] =
+    ["device", "format", "model", "raw", "csv", "explode", "prefix", "fields_at", "text_numbers", "time"];
 /// Tables that say it of each field.
 const OF_FIELDS: [&str; 2] = ["fields", "compute"];
 

@@ -81,7 +81,9 @@ fn tenures(old: &mut Stream, window: usize, wanted: &StreamSpec) -> Retiring {
         let Some(newest) = device.newest() else { continue };
         let from = before.unwrap_or(EventTime::MIN).max(newest + Span::MILLI);
         let until = common_start(from, stored.kind, heir.map_or(stored.kind, |heir| heir.kind));
-        retiring.set(slot, Tenure { after: before.map(|border| border - Span::MILLI), until });
+        // That of the definition before it, if there was one, and where lateness grew since.
+        let after = old.fences.last_shut(&stored.name, slot, old.devices.name(slot));
+        retiring.set(slot, Tenure { after, until });
         old.fences.shut(&stored.name, slot, until - Span::MILLI);
     }
     retiring
