@@ -157,7 +157,7 @@ impl Stream {
         let name = &self.spec.windows[window].name;
         let old = window.checked_sub(self.defined());
         let until = match old {
-            Some(old) => self.retiring[old].until(slot)?,
+            Some(old) => self.until(old, slot)?,
             None => EventTime::MAX,
         };
         let earlier = old.unwrap_or(self.retiring.len());
@@ -171,9 +171,17 @@ impl Stream {
 
     /// The same for the definition behind the first `earlier` that finish.
     fn border_of(&self, earlier: usize, name: &Name, slot: u32) -> Option<EventTime> {
-        let finishing = self.spec.windows.get(self.defined()..).unwrap_or_default();
-        let of_name = finishing.iter().zip(&self.retiring).take(earlier).filter(|(spec, _)| spec.name == *name);
-        of_name.filter_map(|(_, retiring)| retiring.until(slot)).max()
+        let of_name = |old: &usize| self.spec.windows[self.defined() + old].name == *name;
+        (0..earlier).filter(of_name).filter_map(|old| self.until(old, slot)).max()
+    }
+
+    /// Until where an old definition has the windows of a slot; `None`: it has none, or the
+    /// watermark is past all that it could add to.
+    fn until(&self, old: usize, slot: u32) -> Option<EventTime> {
+        let until = self.retiring[old].until(slot)?;
+        let spec = &self.spec.windows[self.defined() + old];
+        let last = end_after(until - Span::MILLI, spec.kind);
+        (!self.watermark_of(slot).has_expired(last, spec.lateness)).then_some(until)
     }
 
     /// Whether a record has anything to do with a definition.
@@ -219,15 +227,12 @@ impl Stream {
         }
         let defined = self.defined();
         for old in 0..self.retiring.len() {
-            let tenures = core::mem::take(&mut self.retiring[old].tenures);
-            let spec = &self.spec.windows[defined + old];
-            let goes_on = |slot: u32, tenure: Tenure| {
-                let last = tenure.until - Span::MILLI;
-                !self.watermark_of(slot).has_expired(end_after(last, spec.kind), spec.lateness)
-                    || self.holds_any(defined + old, slot)
-            };
-            let left = tenures.into_iter().filter(|(slot, tenure)| goes_on(*slot, *tenure)).collect();
-            self.retiring[old].tenures = left;
+            let slots: Vec<u32> = self.retiring[old].tenures.keys().copied().collect();
+            for slot in slots {
+                if self.until(old, slot).is_none() && !self.holds_any(defined + old, slot) {
+                    self.retiring[old].forget(slot);
+                }
+            }
         }
         if !self.retiring.iter().any(Retiring::is_over) {
             return false;

@@ -289,8 +289,10 @@ impl Stream {
         for window in 0..self.spec.windows.len() {
             if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.
-                self.windows[window].accepted += 1;
-                self.windows[window].no_window += 1;
+                if window < self.defined() {
+                    self.windows[window].accepted += 1;
+                    self.windows[window].no_window += 1;
+                }
                 continue;
             }
             let (slot, before) = match self.spec.windows[window].key {
