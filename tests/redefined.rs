@@ -1,5 +1,5 @@
-//! A configuration that changes between two lives of the agent: whatever it was
-//! and is, the receiver ends with every record, and no id is used twice.
+//! A configuration that changes, between two lives of the agent or while it runs: whatever it
+//! was and is, the receiver ends with every record, and no id is used twice.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate::config::check::check_for_replay;
 use tidegate::engine::chain::Chain;
 use tidegate::engine::driver::Driver;
-use tidegate::engine::memory_store::memory_store;
+use tidegate::engine::memory_store::{MemoryStore, memory_store};
 use tidegate::engine::spec::PipelineSpec;
 use tidegate::engine::step::{Effect, Event, Message};
 use tidegate::engine::store::Store;
@@ -40,33 +40,88 @@ fn now() -> Now {
     Now { proc: ProcTime::from_millis(1), wall: WallTime::from_millis(START_MS), quality: ClockQuality::Synced }
 }
 
-/// One life of the agent: takes readings at these times in, delivers everything, stops.
-fn live<S: Store + Chain>(store: S, window: &str, times: &[i64], receiver: &mut Receiver) -> S {
-    let mut driver = Driver::start(pipeline(window), store, now()).unwrap();
-    driver.handle(now(), Event::UplinkUp);
-    for ts in times {
-        let payload = format!("{{\"ts\":{},\"v\":1}}", START_MS + ts);
-        let message = Message { topic: "d/a", payload: payload.as_bytes(), retain: false, dup: false, tag: None };
-        driver.handle(now(), Event::Message(message));
+/// The agent, and who receives what it sends.
+struct Agent<S: Store + Chain> {
+    driver: Option<Driver<S>>,
+    receiver: Receiver,
+}
+
+/// How a configuration takes effect.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum How {
+    Restart,
+    Running,
+    /// The snapshot that follows is not durable before a crash.
+    Crash,
+}
+
+impl Agent<MemoryStore> {
+    fn start(window: &str) -> Agent<MemoryStore> {
+        let driver = Driver::start(pipeline(window), memory_store(), now()).unwrap();
+        Agent { driver: Some(driver), receiver: Receiver::new() }
     }
-    let mut effects = Vec::new();
-    driver.stop(now(), &mut |effect| effects.push(effect));
-    loop {
-        driver.advance(now(), &mut |effect| effects.push(effect));
-        if effects.is_empty() {
-            break;
+
+    fn driver(&mut self) -> &mut Driver<MemoryStore> {
+        self.driver.as_mut().unwrap()
+    }
+
+    /// Takes readings at these times in, and delivers everything.
+    fn take(&mut self, times: &[i64]) {
+        self.driver().handle(now(), Event::UplinkUp);
+        for ts in times {
+            let payload = format!("{{\"ts\":{},\"v\":1}}", START_MS + ts);
+            let message = Message { topic: "d/a", payload: payload.as_bytes(), retain: false, dup: false, tag: None };
+            self.driver().handle(now(), Event::Message(message));
         }
-        for effect in effects.drain(..) {
-            if let Effect::Publish(batch) = effect {
-                receiver.handle_message(&batch.payload).unwrap();
-                driver.handle(now(), Event::UplinkAcked(batch.id));
+        let mut effects = Vec::new();
+        self.driver().stop(now(), &mut |effect| effects.push(effect));
+        self.deliver(effects);
+        self.driver().stop(now(), &mut |_| {});
+        assert!(self.driver().status(now()).balanced);
+    }
+
+    fn deliver(&mut self, mut effects: Vec<Effect>) {
+        loop {
+            self.driver().advance(now(), &mut |effect| effects.push(effect));
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects.drain(..) {
+                if let Effect::Publish(batch) = effect {
+                    self.receiver.handle_message(&batch.payload).unwrap();
+                    self.driver.as_mut().unwrap().handle(now(), Event::UplinkAcked(batch.id));
+                }
             }
         }
     }
-    driver.stop(now(), &mut |_| {});
-    assert!(driver.status(now()).balanced);
-    driver.into_store()
+
+    fn change(&mut self, window: &str, how: How) {
+        let to = pipeline(window);
+        if how != How::Restart {
+            let mut effects = Vec::new();
+            self.driver().reconfigure(now(), &to, &mut |effect| effects.push(effect)).unwrap();
+            assert!(self.driver().status(now()).balanced);
+            if how == How::Running {
+                return self.deliver(effects);
+            }
+        }
+        let store = self.driver.take().unwrap().into_store();
+        self.driver = Some(Driver::start(to, store, now()).unwrap());
+    }
 }
+
+/// The agent takes readings in under one definition, and then under others.
+fn lives(first: (&str, &[i64]), then: &[(&str, &[i64])], how: How) -> Receiver {
+    let mut agent = Agent::start(first.0);
+    agent.take(first.1);
+    for (window, times) in then {
+        agent.change(window, how);
+        agent.take(times);
+    }
+    agent.receiver
+}
+
+const WAYS: [How; 3] = [How::Restart, How::Running, How::Crash];
 
 /// Records at the end, in panes and raw, with the panes themselves.
 fn end_state(receiver: &Receiver) -> (u64, Vec<Value>) {
@@ -89,57 +144,95 @@ fn no_change_of_a_window_loses_a_record_or_uses_an_id_twice() {
         "name = \"w\"\nsize = \"10s\"\nlateness = \"1h\"\naggregates = [\"count\", \"sum\"]",
         "name = \"w\"\nsize = \"10s\"\nlateness = \"0s\"\naggregates = [\"count\", \"sum\"]",
         "name = \"w\"\nsize = \"10s\"\noffset = \"5s\"\nlateness = \"5s\"\naggregates = [\"count\", \"sum\"]",
-        "name = \"x\"\nsize = \"10s\"\nlateness = \"5s\"\naggregates = [\"count\", \"sum\"]",
+        "name = \"w\"\ngap = \"7s\"\nlateness = \"5s\"\naggregates = [\"count\", \"sum\"]",
+        "name = \"w\"\ncalendar = \"hour\"\nlateness = \"5s\"\naggregates = [\"count\", \"sum\"]",
     ];
     // An expired window, one that has fired and one that is open; then records
     // for each of them and for later ones.
     let (first, second) = ([1_000, 12_000, 22_000, 31_000, 32_000], [2_000, 13_000, 23_000, 33_000, 36_000, 47_000]);
     for after in changes {
-        for back in [false, true] {
-            let mut receiver = Receiver::new();
-            let store = live(memory_store(), BEFORE, &first, &mut receiver);
-            let store = live(store, after, &second, &mut receiver);
+        for (back, how) in [false, true].into_iter().flat_map(|back| WAYS.map(|how| (back, how))) {
             let last = if back { BEFORE } else { after };
-            live(store, last, &[3_000, 14_000, 34_000, 48_000, 58_000, 1_000_000], &mut receiver);
+            let third = [3_000, 14_000, 34_000, 48_000, 58_000, 1_000_000];
+            let receiver = lives((BEFORE, &first), &[(after, &second), (last, &third)], how);
             let (records, panes) = end_state(&receiver);
             // The last one only moves the watermark.
-            assert_eq!(records, 16, "{after}, back: {back}: {panes:#?}");
+            assert_eq!(records, 16, "{after}, back: {back}, {how:?}: {panes:#?}");
         }
     }
 }
 
 #[test]
-fn an_open_window_keeps_what_it_has_under_other_aggregates() {
-    let mut receiver = Receiver::new();
-    let store = live(memory_store(), BEFORE, &[1_000, 2_000], &mut receiver);
+fn an_open_window_finishes_under_its_own_aggregates_and_the_next_has_the_new_ones() {
     let after = "name = \"w\"\nsize = \"10s\"\naggregates = [\"sum\", \"max\"]";
-    live(store, after, &[3_000, 20_000], &mut receiver);
-    let (_, panes) = end_state(&receiver);
-    assert_eq!((&panes[0]["count"], &panes[0]["rev"], &panes[0]["partial"]), (&3.into(), &0.into(), &true.into()));
-    assert_eq!(panes[0]["values"]["v"], serde_json::json!({ "sum": 3, "max": 1 }));
+    for how in WAYS {
+        let receiver = lives((BEFORE, &[1_000, 2_000]), &[(after, &[3_000, 11_000, 40_000])], how);
+        let (_, panes) = end_state(&receiver);
+        let shown = |pane: &Value| (pane["count"].clone(), pane["partial"].clone(), pane["values"]["v"].clone());
+        let panes: Vec<_> = panes.iter().map(shown).collect();
+        let first = serde_json::json!({ "count": 3, "sum": 3 });
+        let second = serde_json::json!({ "sum": 1, "max": 1 });
+        assert_eq!(panes, [(3.into(), false.into(), first), (1.into(), false.into(), second)], "{how:?}");
+    }
+}
+
+/// Start, end, count, partial.
+fn shown(pane: &Value) -> (i64, i64, u64, bool) {
+    let at = |key: &str| (pane[key].as_i64().unwrap() - START_MS) / 1_000;
+    (at("start_ms"), at("end_ms"), pane["count"].as_u64().unwrap(), pane["partial"].as_bool().unwrap())
+}
+
+fn panes_of(receiver: &Receiver, window: &str) -> Vec<(i64, i64, u64, bool)> {
+    let (_, panes) = end_state(receiver);
+    panes.iter().filter(|pane| pane["window"] == window).map(shown).collect()
 }
 
 #[test]
-fn a_record_that_only_later_sliding_windows_take_says_why() {
-    let mut receiver = Receiver::new();
+fn where_two_definitions_never_meet_the_last_window_of_the_first_says_that_it_lacks_something() {
+    let after = "name = \"w\"\nsize = \"10s\"\noffset = \"5s\"\naggregates = [\"count\"]";
+    for how in WAYS {
+        let receiver = lives((BEFORE, &[1_000, 32_000]), &[(after, &[34_000, 36_000, 60_000])], how);
+        assert_eq!(panes_of(&receiver, "w"), [(0, 10, 1, false), (30, 40, 2, true), (35, 45, 1, false)], "{how:?}");
+    }
+}
+
+#[test]
+fn sliding_windows_that_have_begun_take_all_that_falls_into_them() {
     let window = |size: &str| format!("name = \"w\"\nsize = \"{size}\"\nslide = \"5s\"\naggregates = [\"count\"]");
-    let store = live(memory_store(), &window("10s"), &[12_000], &mut receiver);
-    // In [5, 20) and [10, 25), which stay shut, and in [15, 30).
-    live(store, &window("15s"), &[17_000], &mut receiver);
-    let late: Vec<&Value> = receiver.late().collect();
-    assert_eq!(late.len(), 1);
-    assert_eq!((&late[0]["event_ms"], &late[0]["reason"]), (&(START_MS + 17_000).into(), &"redefined".into()));
+    for how in WAYS {
+        // The border is at 15: [10, 20) is of the old definition, [15, 30) of the new one.
+        let receiver = lives((&window("10s"), &[12_000]), &[(&window("15s"), &[17_000, 100_000])], how);
+        assert_eq!(panes_of(&receiver, "w"), [(5, 15, 1, false), (10, 20, 2, false), (15, 30, 1, false)], "{how:?}");
+        assert_eq!(receiver.late().count(), 0);
+    }
 }
 
 #[test]
-fn an_update_that_waits_is_sent_when_its_window_goes() {
-    let mut receiver = Receiver::new();
+fn a_window_that_is_defined_no_more_finishes_and_one_of_another_name_begins() {
     let before =
         "name = \"w\"\nsize = \"10s\"\nlateness = \"1h\"\nlate_updates = { every = \"5s\" }\naggregates = [\"count\"]";
-    // The window fires with one record, and waits with the second.
-    let store = live(memory_store(), before, &[1_000, 20_000, 2_000], &mut receiver);
-    live(store, "name = \"x\"\nsize = \"1h\"\naggregates = [\"count\"]", &[], &mut receiver);
-    let (_, panes) = end_state(&receiver);
-    let first = panes.iter().find(|pane| pane["start_ms"] == START_MS).unwrap();
-    assert_eq!((&first["count"], &first["rev"], &first["partial"]), (&2.into(), &1.into(), &true.into()));
+    let after = "name = \"x\"\nsize = \"20s\"\naggregates = [\"count\"]";
+    for how in WAYS {
+        // The first window fires with one record, and waits with the second.
+        let then: &[i64] = &[3_000, 21_000, 41_000, 4_000_000];
+        let receiver = lives((before, &[1_000, 20_000, 2_000]), &[(after, then)], how);
+        assert_eq!(panes_of(&receiver, "w"), [(0, 10, 3, false), (20, 30, 2, false)], "nothing is opened: {how:?}");
+        assert_eq!(panes_of(&receiver, "x"), [(20, 40, 1, false), (40, 60, 1, false)], "{how:?}");
+    }
+}
+
+#[test]
+fn a_window_that_comes_back_begins_behind_what_it_was() {
+    let other = "name = \"x\"\nsize = \"10s\"\naggregates = [\"count\"]";
+    let again = "name = \"w\"\nsize = \"20s\"\naggregates = [\"count\"]";
+    for how in WAYS {
+        let receiver =
+            lives((BEFORE, &[1_000, 22_000]), &[(other, &[23_000]), (again, &[24_000, 31_000, 41_000, 900_000])], how);
+        // Until 40 it is the first one again, for there the second begins.
+        assert_eq!(
+            panes_of(&receiver, "w"),
+            [(0, 10, 1, false), (20, 30, 3, false), (30, 40, 1, false), (40, 60, 1, false)],
+            "{how:?}"
+        );
+    }
 }

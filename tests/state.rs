@@ -109,8 +109,21 @@ fn the_layout_of_this_version_is_the_one_on_file_and_can_be_read() {
     let [on_file_snapshot, on_file_page] = files.map(|file| std::fs::read(file).unwrap());
     assert!(snapshot == on_file_snapshot, "the snapshot's layout changed: a new STATE_VERSION?");
     assert!(page == on_file_page, "the page's layout changed: a new STATE_VERSION?");
+    reads(on_file_snapshot, on_file_page, &status);
+}
 
-    let loaded = Loaded { snapshot: Some(on_file_snapshot), pages: vec![on_file_page], ..Loaded::default() };
+#[test]
+fn what_earlier_versions_have_written_can_be_read() {
+    let (_, _, status) = written();
+    for version in 4..STATE_VERSION {
+        let [snapshot, page] =
+            ["snapshot", "page"].map(|kind| std::fs::read(fixture(&format!("state/v{version}.{kind}"))).unwrap());
+        reads(snapshot, page, &status);
+    }
+}
+
+fn reads(snapshot: Vec<u8>, page: Vec<u8>, status: &Status) {
+    let loaded = Loaded { snapshot: Some(snapshot), pages: vec![page], ..Loaded::default() };
     let at = now(1_773_480_999_000);
     let driver = Driver::start(pipeline(), Fixed(loaded), at).unwrap();
     assert!(driver.engine().balances());
@@ -122,7 +135,7 @@ fn the_layout_of_this_version_is_the_one_on_file_and_can_be_read() {
     let books = |status: &Status| -> Vec<_> {
         status.outbox.lanes.iter().map(|lane| (lane.queued, lane.held, lane.bytes)).collect()
     };
-    assert_eq!(books(&restored), books(&status));
+    assert_eq!(books(&restored), books(status));
 }
 
 /// A page holds additions, not windows.

@@ -21,6 +21,7 @@ pub mod keys;
 pub mod listener;
 mod local;
 mod mapping;
+mod meaning;
 mod outbox;
 mod records;
 mod rules;

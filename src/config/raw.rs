@@ -126,7 +126,7 @@ impl Document {
     /// space, comments, the order of keys and the choice between TOML and JSON do
     /// not change it. Not for security: nothing is authenticated by it.
     pub fn hash(&self) -> String {
-        let mut hash = Fnv(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+        let mut hash = Fnv(FNV_START);
         self.root.value.hash(&mut hash);
         format!("{:032x}", hash.0)
     }
@@ -144,6 +144,15 @@ impl Value {
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
         }
+    }
+
+    /// Tells values apart, as [`Document::hash`] tells documents. Stored with state, so it must
+    /// never change.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hash = Fnv(FNV_START);
+        self.hash(&mut hash);
+        let [high, low] = [hash.0 >> 64, hash.0 & u128::from(u64::MAX)];
+        u64::try_from(high ^ low).expect("64 bits of each")
     }
 
     fn hash(&self, hash: &mut Fnv) {
@@ -188,6 +197,8 @@ impl fmt::Display for Value {
 }
 
 struct Fnv(u128);
+
+const FNV_START: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 
 impl Fnv {
     fn bytes(&mut self, tag: u8, bytes: &[u8]) {

@@ -58,6 +58,9 @@ impl Stream {
         record: &Record<'_>,
         watermark: Watermark,
     ) {
+        if !self.retiring.is_empty() && !self.concerns(window, slot, record.at) {
+            return;
+        }
         self.windows[window].accepted += 1;
         let addition = Addition { slot, window, record, watermark };
         match self.spec.windows[window].kind {
@@ -95,6 +98,8 @@ impl Stream {
     fn add_to_sliding(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, covering: sliding::Covering) {
         // Newest first: the last one that has yet to fire is the first that will.
         let watermark = addition.watermark;
+        let starts = if self.retiring.is_empty() { None } else { self.starts_of(addition.window, addition.slot) };
+        let covering = covering.filter(|interval| starts.is_none_or(|starts| starts.hold(interval.start)));
         let first_to_fire = covering.clone().filter(|interval| !watermark.has_passed(interval.end)).last();
         let mut best = None;
         for interval in covering {
@@ -187,15 +192,15 @@ impl Stream {
         interval: Interval,
         index: usize,
     ) -> Result<(), Outcome> {
-        let spec = &self.spec.windows[addition.window];
-        if self.fences.stops(&spec.name, addition.slot, interval.start) {
+        if self.is_shut(addition.window, addition.slot, interval.start) {
             return Err(Outcome::Redefined);
         }
-        let cost = Pane::cost_of(addition.record, &spec.aggregates);
+        let cost = Pane::cost_of(addition.record, &self.spec.windows[addition.window].aggregates);
         if self.devices.get(addition.slot).panes.len() >= OPEN_WINDOWS_MAX || !self.has_room(out, cost) {
             return Err(Outcome::NoRoom);
         }
-        let partial = out.partial_before.is_some_and(|lost| interval.start < lost);
+        let partial = out.partial_before.is_some_and(|lost| interval.start < lost)
+            || (!self.retiring.is_empty() && self.is_cut(addition.window, addition.slot, interval.end));
         let buffer = self.spare.pop().unwrap_or_default();
         let mut pane = Pane::open(window_tag(addition.window), interval, partial, buffer);
         pane.dirty = true;

@@ -117,10 +117,10 @@ impl Stream {
     ) -> Outcome {
         let spec = &self.spec.windows[addition.window];
         let LatePolicy::Backfill { quiet, max_age } = spec.late else { return Outcome::Expired };
-        if self.fences.stops(&spec.name, addition.slot, interval.start) {
+        if self.is_shut(addition.window, addition.slot, interval.start) {
             return Outcome::Redefined;
         }
-        let cost = Pane::cost_of(addition.record, &spec.aggregates);
+        let cost = Pane::cost_of(addition.record, &self.spec.windows[addition.window].aggregates);
         let key = (addition.slot, window_tag(addition.window));
         let place = |stream: &Stream| stream.backfill.bursts.get(&key).map(|burst| burst.position(interval.start));
         if !matches!(place(self), Some(Ok(_))) {

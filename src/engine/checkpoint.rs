@@ -6,7 +6,7 @@ use crate::model::time::Now;
 use super::Engine;
 use super::broker::Broker;
 use super::decode::Decoder;
-use super::snapshot::{Extent, STATE_VERSION, write_definition, write_section};
+use super::snapshot::{Extent, STATE_VERSION, write_definition, write_past, write_section};
 use super::step::{Effect, Step};
 use super::stream::Stream;
 use super::wire::{put_time, put_u64};
@@ -100,11 +100,14 @@ impl Engine {
             hand_over(&mut out);
         }
         self.joins.write_all(&mut out, self.idle_clock.read(now.proc));
-        if self.broker.is_some() || self.streams.iter().any(|stream| !stream.fences.is_empty()) {
-            for stream in &self.streams {
-                stream.fences.write(&mut out);
-            }
+        for stream in &self.streams {
+            stream.fences.write(&mut out);
         }
+        for stream in &self.streams {
+            write_past(&mut out, stream);
+            hand_over(&mut out);
+        }
+        self.graves.write(&mut out);
         if let Some(broker) = &self.broker {
             hand_over(&mut out);
             broker.write_all(now, &mut out, &mut hand_over);

@@ -17,7 +17,7 @@
 //! | across streams | `stream` is one of them · `join` |
 //! | clients of the listener | `broker` (sessions, subscriptions, queues, retained messages) · `clients` |
 //! | the books | `ledger` · `status` · `samples` of what is rejected |
-//! | durability | `driver` `commit_policy` `wear` · `checkpoint` `additions` `snapshot` `wire` · `restore` `rearm` · `ring` `chain` `store` `memory_store` |
+//! | durability | `driver` `commit_policy` `wear` · `checkpoint` `additions` `snapshot` `wire` · `restore` `rearm` `fit` `retire` `reconfigure` · `ring` `chain` `store` `memory_store` |
 //! | what it is told | `spec` |
 
 mod add;
@@ -46,6 +46,7 @@ pub mod expression;
 mod fence;
 pub mod fields;
 mod fire;
+mod fit;
 mod groups;
 mod idle;
 mod intake;
@@ -57,10 +58,12 @@ mod number;
 mod ordered;
 pub mod outbox;
 mod rearm;
+mod reconfigure;
 mod records;
 pub mod redelivery;
 pub mod replay;
 mod restore;
+mod retire;
 pub mod ring;
 pub mod samples;
 mod scope;
@@ -90,6 +93,7 @@ use self::broker::Broker;
 use self::commands::Commands;
 use self::decode::Decoder;
 use self::emit::Emit;
+use self::fence::Graves;
 use self::intake::Whole;
 use self::join::{Joins, Taps};
 use self::outbox::Outbox;
@@ -132,6 +136,8 @@ pub struct Engine {
     replays: Vec<Replayed>,
     samples: Samples,
     commands: Commands,
+    /// What must not be used again of streams that are configured no more.
+    graves: Graves,
     /// Of the listener's clients; `None`: there is no listener.
     broker: Option<Broker>,
     unmatched: u64,
@@ -192,6 +198,7 @@ impl Engine {
             replays: Vec::new(),
             samples: Samples::default(),
             commands: Commands::default(),
+            graves: Graves::default(),
             broker: spec.broker.map(Broker::new),
             unmatched: 0,
             unknown_devices: 0,

@@ -45,6 +45,18 @@ pub(super) fn rearm(stream: &mut Stream, stored_at: Clocks, now: ProcTime) -> us
     cost
 }
 
+impl Stream {
+    /// What its windows, and what waits beside them, take of a snapshot.
+    pub(super) fn window_cost(&self) -> usize {
+        let aggregates = |window: u8| &self.spec.windows[usize::from(window)].aggregates;
+        let panes = self.devices.slots().flat_map(|(_, _, device)| &device.panes);
+        let panes: usize = panes.map(|pane| pane.cost(aggregates(pane.window))).sum();
+        let bursts = self.backfill.bursts.iter();
+        let deltas = bursts.flat_map(|((_, window), burst)| burst.deltas.iter().map(|delta| (*window, delta)));
+        panes + deltas.map(|(window, delta)| delta.cost(aggregates(window))).sum::<usize>() + self.ordered.cost()
+    }
+}
+
 /// A deadline was read as what is left of it. What `early` is new for has none yet.
 fn rearm_shows(stream: &mut Stream, slot: u32, stored_at: ProcTime, now: ProcTime) {
     let mut next = ProcTime::NEVER;

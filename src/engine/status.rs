@@ -315,8 +315,8 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         Some(watermark.lag_behind(now.wall.as_event_time()))
     });
     let bounds = || stream.devices.devices().filter_map(|slot| stream.bound_of(slot));
-    let windows = stream.spec.windows.iter().zip(&stream.windows).map(|(spec, books)| WindowStatus {
-        name: spec.name.as_str().to_owned(),
+    let windows = books_by_name(stream).into_iter().map(|(name, books)| WindowStatus {
+        name: name.to_owned(),
         accepted: books.accepted,
         open: books.open,
         on_time: books.on_time,
@@ -340,6 +340,18 @@ fn stream_status(stream: &Stream, now: Now) -> StreamStatus {
         records: records_status(stream),
         windows: windows.collect(),
     }
+}
+
+/// Those of a definition that finishes are those of its name.
+fn books_by_name(stream: &Stream) -> Vec<(&str, WindowLedger)> {
+    let mut all: Vec<(&str, WindowLedger)> = Vec::with_capacity(stream.windows.len());
+    for (spec, books) in stream.spec.windows.iter().zip(&stream.windows) {
+        match all.iter_mut().find(|(name, _)| *name == spec.name.as_str()) {
+            Some((_, sum)) => sum.add(books),
+            None => all.push((spec.name.as_str(), *books)),
+        }
+    }
+    all
 }
 
 fn records_status(stream: &Stream) -> Option<RecordsStatus> {

@@ -25,6 +25,7 @@ use super::groups;
 use super::ledger::{RecordsLedger, StreamLedger, WindowLedger};
 use super::ordered::Ordered;
 use super::outbox::row::LateReason;
+use super::retire::Retiring;
 use super::samples::Sampling;
 use super::scope::Common;
 use super::spec::{KeySpec, Scope, Strategy, StreamSpec};
@@ -80,6 +81,8 @@ pub(super) struct Stream {
     pub(super) spare: Vec<Accumulators>,
     pub(super) changes: Changes,
     pub(super) fences: Fences,
+    /// Of the last windows of the spec, which are not of the configuration any more.
+    pub(super) retiring: Vec<Retiring>,
     /// Of what is rejected. Not stored: a start samples anew.
     pub(super) sampling: Sampling,
 }
@@ -145,6 +148,7 @@ impl Stream {
             spare: Vec::new(),
             changes: Changes::default(),
             fences: Fences::default(),
+            retiring: Vec::new(),
             sampling: Sampling::default(),
             spec,
         }
@@ -285,8 +289,10 @@ impl Stream {
         for window in 0..self.spec.windows.len() {
             if self.marker.is_some() && record.values.is_empty() && record.states.is_empty() {
                 // Nothing but a mark: there is nothing to put into a window.
-                self.windows[window].accepted += 1;
-                self.windows[window].no_window += 1;
+                if window < self.defined() {
+                    self.windows[window].accepted += 1;
+                    self.windows[window].no_window += 1;
+                }
                 continue;
             }
             let (slot, before) = match self.spec.windows[window].key {

@@ -168,6 +168,7 @@ impl Stream {
         *device_cost -= usize::try_from(evicted).expect("as many as there were") * devices::TOMBSTONE_COST;
         self.dedup.forget(slot);
         self.fences.forget(slot);
+        self.retiring.iter_mut().for_each(|retiring| retiring.forget(slot));
         self.devices.free(slot);
         self.changes.ledger = true;
     }

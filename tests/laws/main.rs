@@ -11,6 +11,7 @@ mod books;
 mod draw;
 mod isolation;
 mod order;
+mod reconfigured;
 mod restart;
 mod run;
 mod sessions;

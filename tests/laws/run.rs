@@ -71,16 +71,30 @@ impl Run {
         self.collect(cursor);
     }
 
+    /// Goes over to another configuration while it runs.
+    pub(crate) fn reconfigure(&mut self, config: &str) -> Result<(), String> {
+        let at = now(self.last);
+        let cursor = self.driver.engine().outbox().next_order();
+        let done = self.driver.reconfigure(at, &spec(config), &mut |_| ());
+        self.collect(cursor);
+        done.map_err(|error| format!("{error}: {config}"))
+    }
+
     pub(crate) fn take(&mut self, message: &Message) {
+        self.take_on("d", message);
+    }
+
+    /// The message on another topic.
+    pub(crate) fn take_on(&mut self, first: &str, message: &Message) {
         self.sleep_until(message.arrival);
-        let topic = format!("d/site{}/device{}", message.site, message.device);
+        let topic = format!("{first}/site{}/device{}", message.site, message.device);
         let payload = format!("{{\"ts\":{},\"v\":{}}}", START_MS + message.ts, message.value);
         let (topic, payload) = (topic.as_str(), payload.as_bytes());
         let message = step::Message { topic, payload, retain: false, dup: false, tag: None };
         self.handle(Event::Message(message));
     }
 
-    fn sleep_until(&mut self, until: u64) {
+    pub(crate) fn sleep_until(&mut self, until: u64) {
         while let Some(at) = self.driver.engine().next_deadline().map(ProcTime::as_millis).filter(|at| *at < until) {
             self.last = self.last.max(at);
             self.handle(Event::Tick);
@@ -94,7 +108,7 @@ impl Run {
         self.collect(cursor);
     }
 
-    fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let cursor = self.driver.engine().outbox().next_order();
         self.driver.engine_mut().finish(now(self.last));
         self.collect(cursor);

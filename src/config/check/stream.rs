@@ -13,8 +13,8 @@ use super::dedup::{self, Around};
 use super::table::{Table, unique_names};
 use super::topics::Topics;
 use super::{
-    availability, fields, format, items, join, keys, mapping, name, records, rules, scalar, time, topics, watermark,
-    window,
+    availability, fields, format, items, join, keys, mapping, meaning, name, records, rules, scalar, time, topics,
+    watermark, window,
 };
 
 /// All streams; `None` when one could not be built.
@@ -106,6 +106,7 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     let Topics { readings: topics, ignore, labels, .. } = topics?;
     let first = topics.first()?.clone();
     let stream = StreamSpec {
+        meaning: meaning::of(table),
         topics,
         ignore,
         labels,

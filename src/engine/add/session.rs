@@ -93,10 +93,12 @@ impl Stream {
         index: usize,
         end: EventTime,
     ) -> Outcome {
+        let is_cut = !self.retiring.is_empty() && self.is_cut(addition.window, addition.slot, end);
         let spec = &self.spec.windows[addition.window];
         let early = spec.early;
         let pane = &mut self.devices.get_mut(addition.slot).panes[index];
         self.ledger.fields_left_out += take_in(out, pane, addition.record, &spec.aggregates, self.fields.states());
+        pane.partial |= is_cut;
         let late = addition.watermark.has_passed(end);
         // What was still open is published by the firing that follows.
         let settled = if late { core::mem::take(&mut pane.unsettled) } else { 0 };

@@ -108,7 +108,8 @@ impl Taps {
 
     /// A pane was queued as `stored`.
     pub(in crate::engine) fn note_pane(&mut self, window: u8, row: &PaneRow<'_>, stored: &[u8]) {
-        if self.wants.windows >> window & 1 == 0 || row.pane == PaneKind::Delta {
+        let is_wanted = self.wants.windows.checked_shr(window.into()).is_some_and(|bits| bits & 1 != 0);
+        if !is_wanted || row.pane == PaneKind::Delta {
             return;
         }
         let key = append(&mut self.bytes, row.key.as_bytes());

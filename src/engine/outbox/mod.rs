@@ -131,8 +131,8 @@ pub struct Outbox {
     space_owed: u64,
     /// The chain gives nothing at the moment.
     chain_silent: bool,
-    /// How payloads are compressed, where that is asked for.
-    pack: Option<Pack>,
+    /// How payloads can be compressed.
+    packer: Option<Pack>,
 }
 
 /// How long the outbox has been kept, while the agent ran: the wall clock may jump,
@@ -171,13 +171,23 @@ impl Outbox {
             chain_refuses: false,
             space_owed: 0,
             chain_silent: false,
-            pack: None,
+            packer: None,
         }
     }
 
     /// How payloads are compressed: the engine knows no compressor.
     pub fn set_packer(&mut self, pack: Pack) {
-        self.pack = Some(pack).filter(|_| self.policy.compressed);
+        self.packer = Some(pack);
+    }
+
+    /// Other bounds and another policy from now on. What is beyond the bounds goes with the
+    /// next row; what is under way stays so.
+    pub fn reconfigure(&mut self, spec: OutboxSpec, policy: UplinkPolicy) {
+        self.spec = spec;
+        if self.policy != policy {
+            self.policy = policy;
+            self.sending.reconfigure(&policy);
+        }
     }
 
     /// The clock, before anything is done at that time.

@@ -88,6 +88,17 @@ impl Sending {
         }
     }
 
+    /// Another policy. The broker's own bounds hold as far as they are narrower.
+    pub(super) fn reconfigure(&mut self, policy: &UplinkPolicy) {
+        let fresh = Sending::new(policy);
+        self.terms = UplinkTerms {
+            payload_max: fresh.terms.payload_max.min(self.terms.payload_max),
+            window: fresh.terms.window.min(self.terms.window),
+        };
+        (self.schedule, self.messages, self.bytes) = (fresh.schedule, fresh.messages, fresh.bytes);
+        self.wake_at = None;
+    }
+
     /// A batch under way overlaps the range.
     pub(super) fn is_under_way(&self, kind: LaneKind, first: u64, past: u64) -> bool {
         self.batches.iter().any(|sent| sent.kind == kind && sent.first < past && first < sent.past)
@@ -152,7 +163,7 @@ impl Outbox {
                 self.set_aside_large(now, kind, run);
                 continue;
             };
-            let payload = match self.pack {
+            let payload = match self.packer.filter(|_| self.policy.compressed) {
                 Some(pack) => pack(&payload),
                 None => payload,
             };

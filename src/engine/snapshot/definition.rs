@@ -1,7 +1,8 @@
 //! The definitions that give the numbers of a snapshot their meaning.
 
 use crate::engine::aggregate::{Aggregates, Kind};
-use crate::engine::spec::{KeySpec, LatePolicy, Resume, Scope, WindowKind, WindowSpec};
+use crate::engine::retire::Retiring;
+use crate::engine::spec::{KeySpec, LatePolicy, LateUpdates, Meaning, Resume, Scope, WindowKind, WindowSpec};
 use crate::engine::stream::Stream;
 use crate::engine::window::calendar::{CalendarUnit, Zone};
 use crate::engine::wire::{Damaged, Reader, put_f64, put_i64, put_str, put_u64};
@@ -68,6 +69,57 @@ pub(in crate::engine) fn read_definition(reader: &mut Reader<'_>) -> Result<Defi
         windows.push(WindowSpec { key, lateness, late, aggregates, ..WindowSpec::new(name, kind) });
     }
     Ok(Definition { name, scope, windows })
+}
+
+/// What a stream was before it became what it is: see `retire.rs`, `fence.rs`.
+pub(in crate::engine) fn write_past(out: &mut Vec<u8>, stream: &Stream) {
+    stream.fences.write_others(out);
+    let Meaning { whole, fields } = &stream.spec.meaning;
+    put_u64(out, *whole);
+    put_u64(out, fields.len() as u64);
+    for (name, meaning) in fields {
+        put_str(out, name.as_str());
+        put_u64(out, *meaning);
+    }
+    put_u64(out, stream.retiring.len() as u64);
+    let finishing = stream.spec.windows.get(stream.defined()..).unwrap_or_default();
+    for (window, retiring) in finishing.iter().zip(&stream.retiring) {
+        // No span of these is 0.
+        put_u64(out, window.early.map_or(0, Span::as_millis));
+        put_u64(
+            out,
+            match window.late_updates {
+                LateUpdates::Each => 0,
+                LateUpdates::Every(every) => every.as_millis(),
+            },
+        );
+        out.push(u8::from(window.final_pane));
+        retiring.write(out);
+    }
+}
+
+/// Reads what [`write_past`] wrote.
+///
+/// # Errors
+/// [`Damaged`] when the bytes are something else.
+pub(in crate::engine) fn read_past(reader: &mut Reader<'_>, stream: &mut Stream) -> Result<(), Damaged> {
+    stream.fences.read_others(reader)?;
+    let mut meaning = Meaning { whole: reader.u64()?, ..Meaning::default() };
+    for _ in 0..reader.u64()? {
+        let name = Name::new(reader.str()?).ok_or(Damaged)?;
+        meaning.fields.insert(name, reader.u64()?);
+    }
+    stream.spec.meaning = meaning;
+    let span = |millis: u64| (millis > 0).then(|| Span::from_millis(millis));
+    let count: usize = reader.uint()?;
+    let defined = stream.spec.windows.len().checked_sub(count).ok_or(Damaged)?;
+    for window in &mut stream.spec.windows[defined..] {
+        window.early = span(reader.u64()?);
+        window.late_updates = span(reader.u64()?).map_or(LateUpdates::Each, LateUpdates::Every);
+        window.final_pane = reader.u8()? == 1;
+        stream.retiring.push(Retiring::read(reader)?);
+    }
+    Ok(())
 }
 
 fn write_late(out: &mut Vec<u8>, late: LatePolicy) {

@@ -4,11 +4,13 @@
 //! tests/fixtures/state.
 //!
 //! ```text
-//! snapshot: version | meta | redelivery | outbox | n × (definition | section | memory) | fences?
+//! snapshot: version | meta | redelivery | outbox | n × (definition | section | memory) | n × fences |
+//!           n × past | graves | clients?
 //! page:     version | age | meta | redelivery changes | outbox log | n × (0 | 1 section in columns | memory)
 //!
 //! age:        time since what was stored before: while the input was live, and in all
 //! meta:       windows that start before this time may lack records
+//! past:       other fences | meaning | n × (early | late updates | final | n × tenure), of the last windows
 //! definition: stream | scope | n × (window | kind | lateness | late | aggregates)
 //! section:    new fields | new states | freed slots | given slots | tombstones | shared watermark | newest |
 //!             lateness? | books | copies known (`dedup`) | last values (`carried.rs`) | held readings (`ordered.rs`) |
@@ -47,11 +49,13 @@ use super::watermark::adaptive::Histogram;
 use super::wire::{Damaged, Reader, put_i64, put_str, put_time, put_u64};
 
 use burst::{read_bursts, write_bursts};
-pub(super) use definition::{Definition, read_definition, write_definition};
+pub(super) use definition::{Definition, read_definition, read_past, write_definition, write_past};
 use pane::{read_pane, write_pane};
 
 /// Version of both layouts.
-pub const STATE_VERSION: u8 = 4;
+pub const STATE_VERSION: u8 = 5;
+/// Before: definitions that finish, and what streams meant, were not kept.
+const VERSION_WITHOUT_PAST: u8 = 4;
 
 /// Checks the version byte.
 ///
@@ -59,7 +63,12 @@ pub const STATE_VERSION: u8 = 4;
 /// [`Damaged`] for a version that this build does not know.
 pub(super) fn open(bytes: &[u8]) -> Result<Reader<'_>, Damaged> {
     let mut reader = Reader::new(bytes);
-    if reader.u8()? == STATE_VERSION { Ok(reader) } else { Err(Damaged) }
+    if (VERSION_WITHOUT_PAST..=STATE_VERSION).contains(&reader.u8()?) { Ok(reader) } else { Err(Damaged) }
+}
+
+/// Whether what `open` takes has it.
+pub(super) fn has_past(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|version| *version > VERSION_WITHOUT_PAST)
 }
 
 /// Flags of a device.
@@ -237,6 +246,7 @@ pub(super) fn read_section(
         stream.dedup.forget(slot);
         stream.carry.forget(slot);
         stream.fences.forget(slot);
+        stream.retiring.iter_mut().for_each(|retiring| retiring.forget(slot));
         stream.devices.free(slot);
     }
     for _ in 0..reader.u64()? {

@@ -4,6 +4,7 @@
 mod dedup;
 mod join;
 mod mapping;
+mod meaning;
 mod outbox;
 mod records;
 mod source;
@@ -23,6 +24,7 @@ use super::encode::Encoding;
 pub use dedup::{DedupBy, DedupSpec};
 pub use join::{JoinKind, JoinSpec, WindowRef};
 pub use mapping::{FieldKind, FieldSpec, FieldsSpec, MappingSpec, NumberRules, RecordsPattern};
+pub use meaning::Meaning;
 pub use outbox::{LaneSpec, OutboxSpec, UplinkPolicy};
 pub use records::Records;
 pub use source::{
@@ -83,6 +85,8 @@ pub struct BudgetSpec {
 pub struct StreamSpec {
     /// Unique among the streams.
     pub name: Name,
+    /// What its devices and values are.
+    pub meaning: Meaning,
     /// Topics that readings come on, at least one; the first that fits counts.
     pub topics: Vec<TopicSpec>,
     /// Topics that are passed over although they fit one of `topics`.
@@ -152,6 +156,7 @@ impl StreamSpec {
     pub fn new(name: Name, topic: TopicPattern, device: Template) -> StreamSpec {
         StreamSpec {
             name,
+            meaning: Meaning::default(),
             topics: vec![TopicSpec::new(topic, device)],
             ignore: Vec::new(),
             availability: Vec::new(),

@@ -88,12 +88,9 @@ pub(super) fn are_results(values: &Value, cell: &Cell, until: Option<i64>) -> bo
     fields.is_some_and(|fields| fields.len() == cell.fields.len())
         && cell.fields.iter().all(|(name, readings)| {
             let results = values[*name].as_object();
-            let known = |word: &String| {
-                let mut kinds = aggregates.kinds.iter().chain(&cell.inexact);
-                kinds.any(|kind| kind.as_str() == word)
-            };
+            let known = |word: &String| aggregates.kinds.iter().any(|kind| kind.as_str() == word);
             results.is_some_and(|results| results.keys().all(known))
-                && aggregates.kinds.iter().filter(|kind| !cell.inexact.contains(kind)).all(|kind| {
+                && aggregates.kinds.iter().all(|kind| {
                     let found = results.and_then(|results| results.get(kind.as_str()));
                     is_result(*kind, aggregates, found, readings, until)
                 })

@@ -7,6 +7,7 @@ use tidegate::model::time::Span;
 
 use super::cell::{Cell, Key, Taken, WindowBooks};
 use super::marks::Owner;
+use super::redefine::Part;
 use super::sessions::{Found, Rules};
 use super::stream::StreamState;
 use super::windows::windows_of;
@@ -30,12 +31,16 @@ impl Oracle {
         let state = self.streams.get_mut(name).expect("it was there");
         let is_bare =
             record.reading.values.is_empty() && matches!(state.spec.watermark.strategy, Strategy::Punctuated { .. });
-        for window in state.windows.clone() {
+        let old = state.old.iter().enumerate().map(|(place, old)| (Some(place), Rc::clone(&old.spec)));
+        let windows: Vec<_> = state.windows.iter().cloned().map(|window| (None, window)).chain(old).collect();
+        for (old, window) in windows {
             let state = self.streams.get_mut(name).expect("it was there");
-            let books = state.books.windows.get_mut(window.name.as_str()).expect("set with the spec");
-            books.accepted += 1;
             if is_bare {
-                books.no_window += 1;
+                if old.is_none() {
+                    let books = state.books.windows.get_mut(window.name.as_str()).expect("set with the spec");
+                    books.accepted += 1;
+                    books.no_window += 1;
+                }
                 continue;
             }
             let label = state.marks.members[record.device].group.clone().unwrap_or_default();
@@ -48,15 +53,21 @@ impl Oracle {
                 let newest = state.newest.entry(owner.clone()).or_insert(record.at);
                 *newest = record.at.max(*newest);
             }
+            let Some(part) = state.part_of(old, &window, &owner) else { continue };
+            if !part.concerns(window.kind, record.at) {
+                continue;
+            }
+            let books = state.books.windows.get_mut(window.name.as_str()).expect("set with the spec");
+            books.accepted += 1;
             let watermark = state.marks.of(&state.spec, &owner);
             let outcome = match window.kind {
                 WindowKind::Session { gap, max_length } => {
                     let (gap, max_length) = (gap.as_i64(), max_length.map(Span::as_i64));
                     let rules = Rules { spec: &window, gap, max_length, watermark };
-                    Some(self.add_to_session(name, &owner, rules, record))
+                    Some(self.add_to_session(name, &owner, rules, record, old))
                 }
                 WindowKind::Tumbling { .. } | WindowKind::Sliding { .. } | WindowKind::Calendar { .. } => {
-                    self.add_to_fixed(name, &owner, &window, watermark, record)
+                    self.add_to_fixed(name, &owner, (&window, part), watermark, record)
                 }
             };
             self.settle(name, &window, watermark, record, outcome);
@@ -104,16 +115,19 @@ impl Oracle {
         &mut self,
         name: &str,
         owner: &Owner,
-        window: &Rc<WindowSpec>,
+        (window, part): (&Rc<WindowSpec>, Part),
         watermark: Option<i64>,
         record: &Taken<'_>,
     ) -> Option<Outcome> {
         let passed = |end: i64| watermark.is_some_and(|watermark| watermark >= end - 1);
-        let covering = windows_of(window.kind, record.at);
+        let mut covering = windows_of(window.kind, record.at);
+        if matches!(window.kind, WindowKind::Sliding { .. }) {
+            covering.retain(|(start, _)| part.holds(*start));
+        }
         let first_to_fire = covering.iter().rfind(|(_, end)| !passed(*end)).copied();
         let mut best = None;
         for (start, end) in covering {
-            let outcome = self.add_to_one(name, owner, window, (start, end), watermark, record);
+            let outcome = self.add_to_one(name, owner, (window, part), (start, end), watermark, record);
             let decides = outcome != Outcome::Taken || passed(end) || Some((start, end)) == first_to_fire;
             best = if decides { best.max(Some(outcome)) } else { best };
         }
@@ -124,7 +138,7 @@ impl Oracle {
         &mut self,
         name: &str,
         owner: &Owner,
-        window: &Rc<WindowSpec>,
+        (window, part): (&Rc<WindowSpec>, Part),
         (start, end): (i64, i64),
         watermark: Option<i64>,
         record: &Taken<'_>,
@@ -135,7 +149,8 @@ impl Oracle {
         if expired && !window.late.is_backfill() {
             return Outcome::Expired;
         }
-        let shut = state.fences.stop(window.name.as_str(), owner, start);
+        let shut = state.is_shut(part.old, window, owner, start);
+        let is_cut = state.cuts(part.old, owner, end);
         if expired {
             if shut {
                 return Outcome::Redefined;
@@ -154,29 +169,43 @@ impl Oracle {
             let state = self.streams.get_mut(name).expect("it was there");
             state.open.fixed.entry(owner.clone()).or_default().push(key.clone());
         }
-        self.cells.entry(key).or_insert_with(|| Cell::new(window, start, end)).add(record);
+        let cell = self.cells.entry(key).or_insert_with(|| Cell::new(window, start, end));
+        cell.is_cut |= is_cut;
+        cell.add(record);
         Outcome::Taken
     }
 
-    fn add_to_session(&mut self, name: &str, owner: &Owner, rules: Rules<'_>, record: &Taken<'_>) -> Outcome {
+    fn add_to_session(
+        &mut self,
+        name: &str,
+        owner: &Owner,
+        rules: Rules<'_>,
+        record: &Taken<'_>,
+        old: Option<usize>,
+    ) -> Outcome {
+        let cuts = self.streams[name].borders_of(old);
         let state = self.streams.get_mut(name).expect("it was there");
-        let key: Key = (name.to_owned(), rules.spec.name.to_string(), owner.key().to_owned(), 0);
+        let number = cuts.as_ref().map_or(0, |old| old.number);
+        let key: Key = (name.to_owned(), rules.spec.name.to_string(), owner.key().to_owned(), number);
         let (start, end) = match state.sessions.touch(&key, record.at, rules) {
             Found::Expired => return Outcome::Expired,
             Found::Session(cell) => {
+                cell.is_cut |= cuts.as_ref().is_some_and(|old| old.cuts(owner, cell.end));
                 cell.add(record);
                 return Outcome::Taken;
             }
             Found::None { start, end } => (start, end),
         };
-        if state.fences.stop(rules.spec.name.as_str(), owner, start) {
+        if state.is_shut(old, rules.spec, owner, start) {
             return Outcome::Redefined;
         }
         if !self.has_room(name, owner, rules.watermark) {
             return Outcome::NoRoom;
         }
         let state = self.streams.get_mut(name).expect("it was there");
-        state.sessions.open(&key, rules.spec, start, end).add(record);
+        let cell = state.sessions.open(&key, rules.spec, start, end);
+        cell.is_cut |= cuts.is_some_and(|old| old.cuts(owner, end));
+        cell.add(record);
         Outcome::Taken
     }
 
@@ -184,11 +213,11 @@ impl Oracle {
     fn has_room(&mut self, name: &str, owner: &Owner, watermark: Option<i64>) -> bool {
         let state = self.streams.get_mut(name).expect("it was there");
         let sessions = |state: &StreamState| {
-            let of_owner = |window: &&Rc<WindowSpec>| Owner::of(window.key, owner.key()) == *owner;
-            let key = |window: &Rc<WindowSpec>| (name.to_owned(), window.name.to_string(), owner.key().to_owned(), 0);
-            let windows = state.windows.iter().filter(of_owner);
-            windows
-                .map(|window| state.sessions.live_of(&key(window)).filter(|cell| !cell.has_expired(watermark)).count())
+            let windows = state.numbered_windows();
+            let of_owner = windows.filter(|(_, window)| Owner::of(window.key, owner.key()) == *owner);
+            of_owner
+                .map(|(number, window)| (name.to_owned(), window.name.to_string(), owner.key().to_owned(), number))
+                .map(|key| state.sessions.live_of(&key).filter(|cell| !cell.has_expired(watermark)).count())
                 .sum::<usize>()
         };
         let live = sessions(state);

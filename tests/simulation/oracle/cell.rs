@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use tidegate::engine::aggregate::Kind;
 use tidegate::engine::spec::WindowSpec;
 
 use crate::devices::{Datum, Reading};
@@ -27,8 +26,8 @@ pub(crate) struct Cell {
     pub absorbed: BTreeSet<i64>,
     /// Its definition is gone, or its stream.
     pub undefined: bool,
-    /// Aggregates that came or went while it was open.
-    pub inexact: BTreeSet<Kind>,
+    /// It lacks what comes behind a border.
+    pub is_cut: bool,
 }
 
 /// One record on its way into windows.
@@ -52,7 +51,7 @@ impl Cell {
             fired: false,
             absorbed: BTreeSet::new(),
             undefined: false,
-            inexact: BTreeSet::new(),
+            is_cut: false,
         }
     }
 
@@ -69,7 +68,7 @@ impl Cell {
         let mut both = self.clone();
         both.count += other.count;
         both.receive_time |= other.receive_time;
-        both.inexact.extend(&other.inexact);
+        both.is_cut |= other.is_cut;
         for (name, values) in &other.fields {
             both.fields.entry(name).or_default().extend(values.iter().cloned());
         }
@@ -84,7 +83,7 @@ impl Cell {
 
     /// What is published does not follow from its records alone.
     pub(crate) fn may_be_partial(&self) -> bool {
-        self.undefined || !self.inexact.is_empty()
+        self.undefined || self.is_cut
     }
 }
 

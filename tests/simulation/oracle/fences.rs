@@ -28,6 +28,11 @@ impl Fences {
         self.shut(window.name.as_str(), owner, until);
     }
 
+    /// The last start that is shut.
+    pub(crate) fn last(&self, window: &str, owner: &Owner) -> Option<i64> {
+        self.0.iter().filter(|(name, shut, _)| name == window && shut == owner).map(|(_, _, until)| *until).max()
+    }
+
     /// A window of that name may not be opened.
     pub(crate) fn stop(&self, window: &str, owner: &Owner, start: i64) -> bool {
         self.0.iter().any(|(name, shut, until)| name == window && shut == owner && start <= *until)

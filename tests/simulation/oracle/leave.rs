@@ -1,6 +1,6 @@
 //! Devices that fall idle, are there again, or end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tidegate::engine::spec::{OnIdle, Scope};
@@ -41,11 +41,14 @@ impl Oracle {
     fn open_of(&self, name: &str, owner: &Owner) -> impl Iterator<Item = &Cell> {
         let state = &self.streams[name];
         let watermark = state.marks.of(&state.spec, owner);
-        let of_owner = state.windows.iter().filter(|window| Owner::of(window.key, owner.key()) == *owner);
-        let keys: Vec<Key> =
-            of_owner.map(|window| (name.to_owned(), window.name.to_string(), owner.key().to_owned(), 0)).collect();
-        let fixed = keys.clone().into_iter().flat_map(|key| {
-            let at = |time: i64| (key.0.clone(), key.1.clone(), key.2.clone(), time);
+        let of_owner = state.numbered_windows().filter(|(_, window)| Owner::of(window.key, owner.key()) == *owner);
+        let keys: Vec<Key> = of_owner
+            .map(|(number, window)| (name.to_owned(), window.name.to_string(), owner.key().to_owned(), number))
+            .collect();
+        let names: BTreeSet<&String> = keys.iter().map(|key| &key.1).collect();
+        let names: Vec<String> = names.into_iter().cloned().collect();
+        let fixed = names.into_iter().flat_map(move |window| {
+            let at = |time: i64| (name.to_owned(), window.clone(), owner.key().to_owned(), time);
             self.cells.range(at(i64::MIN)..=at(i64::MAX)).map(|(_, cell)| cell)
         });
         let sessions = keys.into_iter().flat_map(|key| state.sessions.live_of(&key).collect::<Vec<_>>());

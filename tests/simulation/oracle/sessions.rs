@@ -10,7 +10,7 @@ use super::cell::{Cell, Key};
 
 #[derive(Default)]
 pub(crate) struct Sessions {
-    /// By stream, window and key (time 0): start and content.
+    /// By stream, window, key and definition (0: that of today): start and content.
     live: BTreeMap<Key, Vec<(i64, Cell)>>,
     ended: Vec<(Key, Cell)>,
 }
@@ -59,7 +59,7 @@ impl Sessions {
         }
         for (_, cell) in touched {
             merged.receive_time |= cell.receive_time;
-            merged.inexact.extend(cell.inexact);
+            merged.is_cut |= cell.is_cut;
             merged.absorbed.extend(cell.absorbed);
             merged.absorbed.insert(cell.opened);
             for (name, values) in cell.fields {
@@ -84,6 +84,15 @@ impl Sessions {
         let (gone, live_on): (Vec<_>, Vec<_>) = live.drain(..).partition(|(_, cell)| cell.has_expired(watermark));
         self.ended.extend(gone.into_iter().map(|(_, cell)| (with_time(key, cell.opened), cell)));
         *live = live_on;
+    }
+
+    /// Those of a definition are those of another one from now on, that of a number.
+    pub(crate) fn renumber(&mut self, which: impl Fn(&Key) -> bool, number: i64) {
+        let keys: Vec<Key> = self.live.keys().filter(|key| which(key)).cloned().collect();
+        for key in keys {
+            let live = self.live.remove(&key).expect("it was there");
+            self.live.insert(with_time(&key, number), live);
+        }
     }
 
     /// Those that live, by stream, window and key.

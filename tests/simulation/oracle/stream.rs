@@ -13,6 +13,7 @@ use super::copies::Copies;
 use super::fences::Fences;
 use super::marks::{Marks, Owner};
 use super::order::{Fate, Order};
+use super::redefine::Old;
 use super::sessions::Sessions;
 use super::values_of;
 
@@ -25,6 +26,10 @@ pub(super) struct Open {
 pub(super) struct StreamState {
     pub spec: Rc<StreamSpec>,
     pub windows: Vec<Rc<WindowSpec>>,
+    /// Definitions of before that finish, oldest first.
+    pub old: Vec<Old>,
+    /// Definitions so far that had to finish.
+    pub numbers: i64,
     pub books: Books,
     pub marks: Marks,
     pub fences: Fences,
@@ -42,6 +47,8 @@ impl StreamState {
         let mut state = StreamState {
             spec: Rc::new(spec.clone()),
             windows: Vec::new(),
+            old: Vec::new(),
+            numbers: 0,
             books: Books::default(),
             marks: Marks::default(),
             fences: Fences::default(),
@@ -67,6 +74,16 @@ impl StreamState {
         }
     }
 
+    /// Every definition, those of before too.
+    pub(super) fn all_windows(&self) -> impl Iterator<Item = &Rc<WindowSpec>> {
+        self.numbered_windows().map(|(_, window)| window)
+    }
+
+    /// The same, with what stands for it in the keys of its sessions.
+    pub(super) fn numbered_windows(&self) -> impl Iterator<Item = (i64, &Rc<WindowSpec>)> {
+        self.old.iter().map(|old| (old.number, &old.spec)).chain(self.windows.iter().map(|window| (0, window)))
+    }
+
     pub(super) fn sessions_into(&mut self, cells: &mut BTreeMap<Key, Cell>) -> Result<(), String> {
         core::mem::take(&mut self.sessions).end(cells)
     }
@@ -74,7 +91,7 @@ impl StreamState {
     /// Somebody asks for the groups of devices.
     fn has_groups(&self) -> bool {
         let by_group = |window: &WindowSpec| window.key == KeySpec::Group;
-        matches!(self.spec.watermark.scope, Scope::Group(_)) || self.spec.windows.iter().any(by_group)
+        matches!(self.spec.watermark.scope, Scope::Group(_)) || self.all_windows().any(|window| by_group(window))
     }
 
     /// A record of a device has come; it may be a copy.
