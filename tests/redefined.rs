@@ -17,7 +17,15 @@ use tidegate::model::time::{ClockQuality, Now, ProcTime, WallTime};
 const START_MS: i64 = 1_773_480_000_000;
 
 fn pipeline(window: &str) -> PipelineSpec {
-    let text = format!(
+    parsed(&text_of(window))
+}
+
+fn parsed(text: &str) -> PipelineSpec {
+    check_for_replay(text, "test.toml").unwrap_or_else(|refused| panic!("{refused}")).config
+}
+
+fn text_of(window: &str) -> String {
+    format!(
         r#"
 [gateway]
 id = "gw"
@@ -32,8 +40,7 @@ max_future = "off"
 [[streams.windows]]
 {window}
 "#
-    );
-    check_for_replay(&text, "test.toml").unwrap_or_else(|refused| panic!("{refused}")).config
+    )
 }
 
 fn now() -> Now {
@@ -96,7 +103,10 @@ impl Agent<MemoryStore> {
     }
 
     fn change(&mut self, window: &str, how: How) {
-        let to = pipeline(window);
+        self.change_to(pipeline(window), how);
+    }
+
+    fn change_to(&mut self, to: PipelineSpec, how: How) {
         if how != How::Restart {
             let mut effects = Vec::new();
             self.driver().reconfigure(now(), &to, &mut |effect| effects.push(effect)).unwrap();
@@ -234,5 +244,70 @@ fn a_window_that_comes_back_begins_behind_what_it_was() {
             [(0, 10, 1, false), (20, 30, 3, false), (30, 40, 1, false), (40, 60, 1, false)],
             "{how:?}"
         );
+    }
+}
+
+#[test]
+fn a_stream_that_means_something_else_takes_nothing_over() {
+    let before = text_of(BEFORE);
+    let otherwise = [
+        ("another pointer", before.replace("v = \"/v\"", "v = \"/w\"")),
+        ("another scale", before.replace("v = \"/v\"", "v = { pointer = \"/v\", scale = 10 }")),
+        ("another unit", before.replace("unit = \"ms\"", "unit = \"s\"")),
+        ("another device", before.replace("topic = \"d/{device}\"", "topic = \"d/{device}\"\ndevice = \"{device}\"")),
+        ("another time", before.replace("time = { field = \"/ts\"", "time = { field = \"/t\"")),
+    ];
+    for (what, after) in otherwise {
+        for how in WAYS {
+            let mut agent = Agent::start(BEFORE);
+            agent.take(&[1_000, 12_000, 13_000]);
+            agent.change_to(parsed(&after), how);
+            assert_eq!(panes_of(&agent.receiver, "w").len(), 1, "{what}: nothing was sent yet but what had fired");
+            agent.take(&[]);
+            let panes = panes_of(&agent.receiver, "w");
+            assert_eq!(panes, [(0, 10, 1, false), (10, 20, 2, true)], "{what}, {how:?}");
+            assert_eq!(agent.driver().status(now()).streams[0].devices, 0, "{what}, {how:?}: nobody is known");
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_goes_on_keeps_what_it_has() {
+    let before = text_of(BEFORE);
+    let otherwise = [
+        ("another topic", before.replace("d/{device}\"", "+/{device}\"")),
+        ("a field more", before.replace("v = \"/v\"", "v = \"/v\", w = \"/w\"")),
+        ("disorder", before.replace("disorder = \"0s\"", "disorder = \"1s\"")),
+        ("what is the default", before.replace("name = \"s\"", "name = \"s\"\nformat = \"json\"")),
+    ];
+    for (what, after) in otherwise {
+        for how in WAYS {
+            let mut agent = Agent::start(BEFORE);
+            agent.take(&[1_000, 12_000, 13_000]);
+            agent.change_to(parsed(&after), how);
+            agent.take(&[14_000, 40_000]);
+            let panes = panes_of(&agent.receiver, "w");
+            assert_eq!(panes, [(0, 10, 1, false), (10, 20, 3, false)], "{what}, {how:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_comes_back_uses_no_id_again() {
+    let before = text_of(BEFORE);
+    let (head, _) = before.split_once("[[streams]]").unwrap();
+    for how in WAYS {
+        let mut agent = Agent::start(BEFORE);
+        agent.take(&[1_000, 12_000]);
+        agent.change_to(parsed(head), how);
+        agent.take(&[]);
+        assert_eq!(panes_of(&agent.receiver, "w"), [(0, 10, 1, false), (10, 20, 1, true)], "{how:?}");
+        agent.change_to(parsed(&before), how);
+        agent.take(&[2_000, 14_000, 23_000, 40_000]);
+        let (records, panes) = end_state(&agent.receiver);
+        assert_eq!(records, 5, "{how:?}: the last one is open");
+        assert_eq!(panes.len(), 3, "{how:?}");
+        let late: Vec<&Value> = agent.receiver.late().collect();
+        assert!(late.iter().all(|late| late["reason"] == "redefined"), "{how:?}: {late:?}");
     }
 }
