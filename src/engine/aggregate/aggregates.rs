@@ -123,9 +123,4 @@ impl Aggregates {
         }
         Ok(accumulator)
     }
-
-    /// Whether accumulators of `kind` mean the same under both.
-    pub fn agree(&self, other: &Aggregates, kind: Kind) -> bool {
-        kind != Kind::Histogram || self.bounds == other.bounds
-    }
 }

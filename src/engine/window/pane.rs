@@ -255,27 +255,6 @@ impl Pane {
         self.replaces.get_or_insert_default().push(id);
     }
 
-    /// The same records under other aggregates. One that was not computed before
-    /// lacks them: then the pane is partial.
-    pub fn rearrange(&mut self, before: &Aggregates, now: &Aggregates) {
-        if before == now {
-            return;
-        }
-        let old = core::mem::take(&mut self.accumulators);
-        let place = |kind: &Kind| before.kinds.iter().position(|known| known == kind && before.agree(now, *kind));
-        let places: Vec<_> = now.kinds.iter().map(place).collect();
-        for field in self.fields() {
-            let values = &old[usize::from(field.0) * before.len()..][..before.len()];
-            for (accumulator, place) in self.field_mut(field, now).iter_mut().zip(&places) {
-                if let Some(place) = place {
-                    accumulator.clone_from(&values[*place]);
-                }
-            }
-        }
-        self.partial |= places.contains(&None);
-        self.recount();
-    }
-
     /// Moves the fields to new places; one without a place is dropped.
     pub fn renumber(&mut self, places: &[Option<FieldIx>], aggregates: &Aggregates) {
         let old = core::mem::replace(self, Pane::open(self.window, self.interval(), self.partial, Accumulators::new()));
