@@ -24,7 +24,7 @@ mod mapping;
 mod outbox;
 mod records;
 mod rules;
-mod scalar;
+pub(super) mod scalar;
 mod stream;
 mod table;
 mod time;

@@ -6,3 +6,4 @@ pub mod check;
 pub mod preset;
 pub mod problem;
 pub mod raw;
+pub mod schema;
