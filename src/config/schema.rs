@@ -140,8 +140,8 @@ impl Schema {
     fn refer(&mut self, name: &str, make: impl FnOnce(&mut Schema) -> Vec<Entry>) -> Vec<Entry> {
         if !self.definitions.contains_key(name) {
             self.definitions.insert(name.to_owned(), Value::Null);
-            let made = make(self);
-            self.definitions.insert(name.to_owned(), Value::Table(made));
+            let definition = Value::Table(make(self));
+            self.definitions.insert(name.to_owned(), definition);
         }
         vec![entry("$ref", text(&format!("#/$defs/{name}")))]
     }

@@ -187,19 +187,16 @@ impl Place {
 fn at<'d>(document: &'d mut Value, pointer: &str) -> &'d mut Map<String, Value> {
     let mut found = document;
     for step in pointer.split('/').skip(1) {
-        found = match step.parse::<usize>() {
-            Ok(index) => {
-                if found.is_null() {
-                    *found = json!([{}]);
-                }
-                &mut found[index]
+        found = if let Ok(index) = step.parse::<usize>() {
+            if found.is_null() {
+                *found = json!([{}]);
             }
-            Err(_) => {
-                if !found.is_object() {
-                    *found = json!({});
-                }
-                &mut found[step]
+            &mut found[index]
+        } else {
+            if !found.is_object() {
+                *found = json!({});
             }
+            &mut found[step]
         };
     }
     if found.is_null() {

@@ -178,11 +178,10 @@ fn as_many_items_are_taken_as_the_schema_says() {
             shape => vec![shape],
         };
         for shape in shapes {
-            let (min, max) = match shape {
-                Shape::List { min, max, .. } | Shape::OneOrMore { min, max, .. } | Shape::Map { min, max, .. } => {
-                    (min, max)
-                }
-                _ => continue,
+            let (Shape::List { min, max, .. } | Shape::OneOrMore { min, max, .. } | Shape::Map { min, max, .. }) =
+                shape
+            else {
+                continue;
             };
             let (path, of_key) = (place.path(), validator(&place.schema(&schema)));
             let mut counts = vec![(min, true)];

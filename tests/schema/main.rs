@@ -116,14 +116,14 @@ fn configurations() -> Vec<(String, Value)> {
     for preset in preset::ALL {
         let mut stream = from_toml(preset.text);
         stream["name"] = json!("s");
-        found.push((format!("written out: {}", preset.name), with_stream(stream)));
+        found.push((format!("written out: {}", preset.name), with_stream(&stream)));
         let named = json!({ "name": "s", "preset": preset.name });
-        found.push((format!("named: {}", preset.name), with_stream(named)));
+        found.push((format!("named: {}", preset.name), with_stream(&named)));
     }
     found
 }
 
-fn with_stream(stream: Value) -> Value {
+fn with_stream(stream: &Value) -> Value {
     json!({ "gateway": { "id": "g" }, "streams": [stream] })
 }
 
@@ -153,7 +153,7 @@ fn what_a_preset_begins_a_stream_may_go_on_with() {
     for preset in preset::ALL {
         let Value::Object(keys) = from_toml(preset.text) else { unreachable!() };
         for key in keys.iter().filter(|(key, value)| value.is_object() && *key != "fields").map(|(key, _)| key) {
-            let document = with_stream(json!({ "name": "s", "preset": preset.name, key: {} }));
+            let document = with_stream(&json!({ "name": "s", "preset": preset.name, key: {} }));
             assert!(is_taken(&document), "{document}");
             assert_eq!(refusals(&validator, &document), "", "{document}");
         }

@@ -103,10 +103,15 @@ fn an_unknown_key_is_refused_in_every_table() {
     assert_refused(&changed("/streams/2/time/0/unknown", json!(1)), "one in a list of times");
 }
 
+fn assert_all_refused(wrong: &[(&str, Value)]) {
+    for (pointer, value) in wrong {
+        assert_refused(&changed(pointer, value.clone()), &format!("{pointer} = {value}"));
+    }
+}
+
 #[test]
-fn a_value_that_is_wrong_by_itself_is_refused() {
-    let wrong = [
-        // Another type.
+fn a_value_of_another_type_is_refused() {
+    assert_all_refused(&[
         ("/gateway", json!("g")),
         ("/gateway/id", json!(7)),
         ("/streams", json!({})),
@@ -123,7 +128,12 @@ fn a_value_that_is_wrong_by_itself_is_refused() {
         ("/local/qos", json!("1")),
         ("/uplink/alpn", json!("mqtt")),
         ("/devices/broker", json!(null)),
-        // No such word.
+    ]);
+}
+
+#[test]
+fn a_word_that_is_none_of_the_list_is_refused() {
+    assert_all_refused(&[
         ("/gateway/encoding", json!("xml")),
         ("/uplink/protocol", json!("3.1")),
         ("/uplink/compression", json!("gzip")),
@@ -139,7 +149,12 @@ fn a_value_that_is_wrong_by_itself_is_refused() {
         ("/streams/0/windows/0/aggregates/0", json!("avg")),
         ("/joins/0/mode", json!("left")),
         ("/listener/anonymous", json!("always")),
-        // Out of range.
+    ]);
+}
+
+#[test]
+fn a_value_out_of_range_is_refused() {
+    assert_all_refused(&[
         ("/devices/keep_alive", json!("4s")),
         ("/devices/keep_alive", json!("19h")),
         ("/storage/reserve", json!("1MiB")),
@@ -159,12 +174,22 @@ fn a_value_that_is_wrong_by_itself_is_refused() {
         ("/streams/0/windows/0/lateness", json!("367d")),
         ("/streams/0/windows/0/quantiles/0", json!(1.5)),
         ("/joins/0/ttl", json!("999ms")),
-        // Too many, too few, twice.
+    ]);
+}
+
+#[test]
+fn too_few_items_and_the_same_twice_are_refused() {
+    assert_all_refused(&[
         ("/streams/0/topic", json!([])),
         ("/streams/0/windows/0/aggregates", json!(["count", "count"])),
         ("/joins/0/windows", json!(["s/1m"])),
         ("/streams/0/labels/l/map", json!({})),
-        // Quantities that are not written like that.
+    ]);
+}
+
+#[test]
+fn a_quantity_without_its_unit_or_with_another_is_refused() {
+    assert_all_refused(&[
         ("/devices/keep_alive", json!(60)),
         ("/devices/keep_alive", json!("60")),
         ("/devices/keep_alive", json!("60 s")),
@@ -173,7 +198,12 @@ fn a_value_that_is_wrong_by_itself_is_refused() {
         ("/streams/0/windows/0/offset", json!("1")),
         ("/outbox/max_bytes", json!("1GB")),
         ("/outbox/max_bytes", json!(1_048_576)),
-        // Texts of another form.
+    ]);
+}
+
+#[test]
+fn a_text_of_another_form_is_refused() {
+    assert_all_refused(&[
         ("/gateway/id", json!("")),
         ("/gateway/id", json!("a\nb")),
         ("/gateway/topic_prefix", json!("a/#")),
@@ -188,10 +218,7 @@ fn a_value_that_is_wrong_by_itself_is_refused() {
         ("/streams/0/time/field", json!("ts")),
         ("/streams/0/min_time", json!("yesterday")),
         ("/streams/2/csv/separator", json!(", ")),
-    ];
-    for (pointer, value) in wrong {
-        assert_refused(&changed(pointer, value.clone()), &format!("{pointer} = {value}"));
-    }
+    ]);
 }
 
 #[test]
