@@ -6,7 +6,6 @@
 //! by the order in the text: reordering a file changes nothing.
 
 mod json;
-pub(super) mod pretty;
 mod toml;
 pub(super) mod write;
 

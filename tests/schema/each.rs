@@ -231,7 +231,7 @@ fn many(example: &Value, shape: &Shape, count: usize) -> Value {
 /// The words of a shape that is nothing else, or whose items are.
 fn words(shape: &Shape) -> Option<(bool, Vec<&'static str>)> {
     match *shape {
-        Shape::Words(words) => Some((false, words.to_vec())),
+        Shape::Words(words) => Some((false, words.split(' ').collect())),
         Shape::Known(words) => Some((false, words())),
         Shape::List { item, .. } => words(item).map(|(_, words)| (true, words)),
         _ => None,

@@ -182,7 +182,7 @@ pub static GATEWAY: Section = Section {
 /// Levels without wildcards, none empty, no `$` at the start.
 static TOPIC_PREFIX: Form =
     forms::bounded(1, MQTT_NAME_BYTES, r"^[^$/+#\x00-\x1f\x7f][^/+#\x00-\x1f\x7f]*(?:/[^/+#\x00-\x1f\x7f]+)*$");
-const ENCODING: Shape = Shape::Words(&["json", "cbor"]);
+const ENCODING: Shape = Shape::Words("json cbor");
 
 /// `[storage]`.
 pub static STORAGE: Section = Section {

@@ -62,8 +62,8 @@ static SERVER_NAME: Form = bounded(1, MQTT_NAME_BYTES, "^[-A-Za-z0-9._:]*$");
 pub static UPLINK_ONLY: Section = Section { id: "uplink", title: "[uplink]", keys: &UPLINK_KEYS, cases: &[] };
 
 const UPLINK_KEYS: [Key; 5] = [
-    key("protocol", Default("3.1.1"), Shape::Words(&["3.1.1", "5"]), "'5'", "version of MQTT: `3.1.1` or `5`"),
-    key("compression", Default("none"), Shape::Words(&["none", "zstd"]), "'zstd'", "of batches: `none` or `zstd`"),
+    key("protocol", Default("3.1.1"), Shape::Words("3.1.1 5"), "'5'", "version of MQTT: `3.1.1` or `5`"),
+    key("compression", Default("none"), Shape::Words("none zstd"), "'zstd'", "of batches: `none` or `zstd`"),
     key(
         "alpn",
         Optional,

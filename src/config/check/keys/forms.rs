@@ -44,7 +44,7 @@ pub(super) const POINTER: Shape = Shape::Text(&POINTER_FORM);
 pub(super) const BOOL: Shape = Shape::Bool;
 /// Any finite number.
 pub(super) const NUMBER: Shape = Shape::Number { min: f64::NEG_INFINITY, max: f64::INFINITY, above: false };
-pub(super) const OFF: Shape = Shape::Words(&["off"]);
+pub(super) const OFF: Shape = Shape::Words("off");
 /// A duration, 0 too.
 pub(super) const SPAN: Shape = duration(&(Span::ZERO..=SPAN_MAX));
 /// A duration above 0.

@@ -23,7 +23,7 @@ pub static JOIN: Section = Section {
         key(
             "mode",
             Derived("`inner`"),
-            Shape::Words(&["inner", "outer"]),
+            Shape::Words("inner outer"),
             "'outer'",
             "of a window join: `inner` needs every side, `outer` makes a row without those that are missing",
         ),
@@ -46,7 +46,7 @@ pub static JOIN: Section = Section {
         key(
             "key",
             Derived("`device`"),
-            Shape::Words(&["device", "group"]),
+            Shape::Words("device group"),
             "'group'",
             "of an interval join: records of the same `device`, or of the same `group`",
         ),

@@ -64,7 +64,7 @@ pub static LISTENER: Section = Section {
         key(
             "client_cert",
             Derived("`required`, with `client_ca_file`"),
-            Shape::Words(&["required", "optional"]),
+            Shape::Words("required optional"),
             "'optional'",
             "`required`, or `optional`: those without one may have a password",
         ),
@@ -78,7 +78,7 @@ pub static LISTENER: Section = Section {
         key(
             "anonymous",
             Derived("`loopback`; with `password_file`: `never`"),
-            Shape::Words(&["loopback", "never"]),
+            Shape::Words("loopback never"),
             "'never'",
             "who needs no user name: whoever connects from this machine (`loopback`), or nobody (`never`)",
         ),

@@ -17,7 +17,7 @@ pub static TIME: Section = Section {
         key(
             "source",
             Derived("`field`"),
-            Shape::Words(&["field", "receive", "payload"]),
+            Shape::Words("field receive payload"),
             "'receive'",
             "`field`; `receive`: our clock when the message arrived; `payload`: the time that the format itself gives",
         ),
@@ -31,14 +31,14 @@ pub static TIME: Section = Section {
         key(
             "unit",
             Derived("either `unit` or `format`"),
-            Shape::Words(&["s", "ms", "us", "ns"]),
+            Shape::Words("s ms us ns"),
             "'ms'",
             "`s`, `ms`, `us` or `ns` since 1970",
         ),
         key(
             "format",
             Derived("either `unit` or `format`"),
-            Shape::AnyOf(&[Shape::Words(&["rfc3339", "iso"]), Shape::Text(&TIME_PATTERN)]),
+            Shape::AnyOf(&[Shape::Words("rfc3339 iso"), Shape::Text(&TIME_PATTERN)]),
             "'rfc3339'",
             "`rfc3339`, with an offset; `iso`, without one too (and numbers, with a `unit`); or a pattern such as `%d.%m.%Y %H:%M:%S`",
         ),
@@ -52,14 +52,14 @@ pub static TIME: Section = Section {
         key(
             "gap",
             Default("reject"),
-            Shape::Words(&["reject", "forward"]),
+            Shape::Words("reject forward"),
             "'forward'",
             "a local time that the clocks skip: `reject`, or `forward` by as much",
         ),
         key(
             "overlap",
             Default("earlier"),
-            Shape::Words(&["earlier", "later"]),
+            Shape::Words("earlier later"),
             "'later'",
             "a local time that comes twice: the `earlier` or the `later`",
         ),
@@ -76,7 +76,7 @@ pub static TIME: Section = Section {
 };
 
 static TIME_PATTERN: Form = pattern("%");
-const FALLBACK: Shape = Shape::Words(&["reject", "receive"]);
+const FALLBACK: Shape = Shape::Words("reject receive");
 
 /// `dedup` of a stream.
 pub static DEDUP: Section = Section {
@@ -93,7 +93,7 @@ pub static DEDUP: Section = Section {
         key(
             "by",
             Derived("either `sequence` or `by`"),
-            Shape::Words(&["time_and_values"]),
+            Shape::Words("time_and_values"),
             "'time_and_values'",
             "`time_and_values`: the same time and values are the same reading",
         ),
@@ -123,7 +123,7 @@ pub static FIELD: Section = Section {
         key(
             "type",
             Default("number"),
-            Shape::Words(&["number", "state"]),
+            Shape::Words("number state"),
             "'state'",
             "`number`, or `state`: text, bools and integers as words",
         ),

@@ -34,8 +34,8 @@ pub enum Shape {
     },
     /// A text of some form.
     Text(&'static Form),
-    /// One of these words.
-    Words(&'static [&'static str]),
+    /// One of these words, which have a blank between them.
+    Words(&'static str),
     /// The same, for words that are listed elsewhere.
     Known(fn() -> Vec<&'static str>),
     /// A length of time with its unit.

@@ -113,7 +113,7 @@ pub static STREAM: Section = Section {
         key(
             "fields",
             Default("all"),
-            Shape::AnyOf(&[Shape::Words(&["all"]), FIELDS]),
+            Shape::AnyOf(&[Shape::Words("all"), FIELDS]),
             "{ temperature = '/t', humidity = { pointer = '/h', max = 100 } }",
             "`all` numbers, or a table of names and JSON Pointers; see `streams.fields`",
         ),
@@ -124,13 +124,7 @@ pub static STREAM: Section = Section {
             "'{channel}'",
             "`all`: names begin with this, made of captures of the topic; `/` makes levels; nothing where they are absent",
         ),
-        key(
-            "fields_at",
-            Optional,
-            Shape::AnyOf(&[Shape::Words(&[""]), POINTER]),
-            "'/payload'",
-            "`all`: below this JSON Pointer of the record only",
-        ),
+        key("fields_at", Optional, PLACE, "'/payload'", "`all`: below this JSON Pointer of the record only"),
         key(
             "fields_except",
             Optional,
@@ -141,7 +135,7 @@ pub static STREAM: Section = Section {
         key(
             "text_numbers",
             Derived("`off`; with `csv`: `plain`"),
-            Shape::Words(&["off", "plain", "comma", "units", "comma_units"]),
+            Shape::Words("off plain comma units comma_units"),
             "'units'",
             "numbers that come as texts: `plain`, with a decimal `comma`, with `units`, or `comma_units`; or `off`",
         ),
@@ -162,7 +156,7 @@ pub static STREAM: Section = Section {
         key(
             "watermark",
             Default("bounded"),
-            Shape::Words(&["bounded", "monotonic", "adaptive", "punctuated", "processing"]),
+            Shape::Words("bounded monotonic adaptive punctuated processing"),
             "'adaptive'",
             "how it follows the records: `bounded`, `monotonic` (without disorder), `adaptive`, `punctuated`, or \
              `processing` (our clock)",
@@ -201,7 +195,7 @@ pub static STREAM: Section = Section {
         key(
             "scope",
             Default("device"),
-            Shape::Words(&["device", "group", "stream", "shared"]),
+            Shape::Words("device group stream shared"),
             "'stream'",
             "`device`: each its own watermark; `group`, `stream`: the lowest of all that are not idle; `shared`: the \
              highest",
@@ -209,7 +203,7 @@ pub static STREAM: Section = Section {
         key(
             "resume",
             Default("catch_up"),
-            Shape::Words(&["catch_up", "hold"]),
+            Shape::Words("catch_up hold"),
             "'hold'",
             "scopes `group` and `stream`, a device that comes back behind: `catch_up` before it counts, or `hold` the rest",
         ),
@@ -223,14 +217,14 @@ pub static STREAM: Section = Section {
         key(
             "all_idle",
             Default("advance"),
-            Shape::Words(&["advance", "stay"]),
+            Shape::Words("advance stay"),
             "'stay'",
             "scopes `group` and `stream`, with all idle: `advance` to the highest (Flink 2.2), or `stay`",
         ),
         key(
             "on_idle",
             Default("emit"),
-            Shape::Words(&["emit", "hold", "close"]),
+            Shape::Words("emit hold close"),
             "'close'",
             "`emit` open windows of an idle device as they are, `hold` them, or `close` them (scope `device`)",
         ),
@@ -280,7 +274,7 @@ pub static STREAM: Section = Section {
         key(
             "records",
             Derived("`off` with windows, else `arrival`"),
-            Shape::Words(&["off", "arrival", "ordered"]),
+            Shape::Words("off arrival ordered"),
             "'ordered'",
             "pass single readings on: `off`, on `arrival`, or `ordered` by event time",
         ),
@@ -305,19 +299,8 @@ pub static STREAM: Section = Section {
     ],
 };
 
-const FORMATS: Shape = Shape::Words(&[
-    "json",
-    "raw",
-    "cbor",
-    "senml-json",
-    "senml-cbor",
-    "influx",
-    "csv",
-    "teltonika",
-    "milesight",
-    "ruuvi",
-    "sparkplug-b",
-]);
+const FORMATS: Shape =
+    Shape::Words("json raw cbor senml-json senml-cbor influx csv teltonika milesight ruuvi sparkplug-b");
 const DEVICES: Shape = one_or_more(&TEXT, LABEL_MAP_MAX);
 const AVAILABILITY_SHAPE: Shape = Shape::Table(&AVAILABILITY);
 const LABEL_SHAPE: Shape = Shape::AnyOf(&[TEXT, Shape::Table(&LABEL)]);

@@ -38,7 +38,7 @@ pub static WINDOW: Section = Section {
         key(
             "key",
             Default("device"),
-            Shape::Words(&["device", "group", "stream"]),
+            Shape::Words("device group stream"),
             "'group'",
             "whose records share a window: `device`, `group`, or the whole `stream`",
         ),
@@ -46,7 +46,7 @@ pub static WINDOW: Section = Section {
         key(
             "calendar",
             Optional,
-            Shape::Words(&["hour", "day", "week", "month"]),
+            Shape::Words("hour day week month"),
             "'day'",
             "calendar windows: `hour`, `day`, `week` (from Monday) or `month` of a `zone`; instead of `size`",
         ),
@@ -75,7 +75,7 @@ pub static WINDOW: Section = Section {
         key(
             "late_updates",
             Default("each"),
-            Shape::AnyOf(&[Shape::Words(&["each"]), Shape::Table(&LATE_UPDATES)]),
+            Shape::AnyOf(&[Shape::Words("each"), Shape::Table(&LATE_UPDATES)]),
             "{ every = '5s' }",
             "`each` late record makes a revision, or a table: all within a time make one",
         ),
@@ -89,7 +89,7 @@ pub static WINDOW: Section = Section {
         key(
             "late",
             Default("side_output"),
-            Shape::Words(&["side_output", "backfill", "drop"]),
+            Shape::Words("side_output backfill drop"),
             "'drop'",
             "records beyond lateness: `side_output` (sent on as they are), `backfill` (deltas that add to results) or `drop`",
         ),
