@@ -9,6 +9,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use tidegate::config::check::{check, check_for_replay, keys};
+#[cfg(feature = "schema")]
+use tidegate::config::schema;
 use tidegate::engine::replay::Replay;
 
 /// A fenced block: its language, the words after it, its text.
@@ -78,6 +80,17 @@ fn assert_checks(place: &str, text: &str) {
 fn the_table_of_keys_is_the_one_that_the_program_checks_by() {
     let page = read("docs/configuration.md");
     assert!(page.contains(&keys::reference()), "replace the table in docs/configuration.md by:\n{}", keys::reference());
+}
+
+#[cfg(feature = "schema")]
+#[test]
+fn the_schemas_are_those_that_the_program_prints() {
+    for (file, made, option) in [
+        ("docs/schema/tidegate.schema.json", schema::file(), ""),
+        ("docs/schema/desired.schema.json", schema::desired(), " --desired"),
+    ] {
+        assert!(read(file) == made, "make it again: tidegate schema{option} > {file}");
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub mod quarantine;
 pub mod receive;
 pub mod replay;
 pub mod run;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod status;
 
 use std::fs::File;
@@ -40,6 +42,8 @@ enum Command {
     Run(run::Args),
     Broker(broker::Args),
     Check(check::Args),
+    #[cfg(feature = "schema")]
+    Schema(schema::Args),
     Password(password::Args),
     Decode(decode::Args),
     Replay(replay::Args),
@@ -60,6 +64,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args),
         Command::Broker(args) => broker::run(args),
         Command::Check(args) => check::run(args),
+        #[cfg(feature = "schema")]
+        Command::Schema(args) => schema::run(&args),
         Command::Password(args) => password::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Replay(args) => replay::run(args),

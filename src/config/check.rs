@@ -25,7 +25,7 @@ mod meaning;
 mod outbox;
 mod records;
 mod rules;
-mod scalar;
+pub(super) mod scalar;
 mod stream;
 mod table;
 mod time;

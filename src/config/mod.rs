@@ -6,3 +6,5 @@ pub mod check;
 pub mod preset;
 pub mod problem;
 pub mod raw;
+#[cfg(feature = "schema")]
+pub mod schema;

@@ -15,7 +15,7 @@
 use core::fmt;
 
 /// Bytes of one filter in a rule.
-const FILTER_BYTES_MAX: usize = 1_024;
+pub const FILTER_BYTES_MAX: usize = 1_024;
 const CLIENT_ID: &str = "{client_id}";
 const USERNAME: &str = "{username}";
 

@@ -17,6 +17,8 @@ use super::limits::MQTT_NAME_BYTES;
 
 /// Captures of one pattern.
 const CAPTURES_MAX: usize = 8;
+/// Bytes of one pattern.
+pub const PATTERN_BYTES_MAX: usize = 1_024;
 
 /// A checked topic pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +63,8 @@ impl TopicPattern {
     /// # Errors
     /// Says which level is wrong and why.
     pub fn parse(pattern: &str) -> Result<TopicPattern, TopicError> {
-        if pattern.is_empty() || pattern.len() > 1_024 || pattern.contains('\0') {
-            return Err(TopicError("a topic has 1 to 1024 bytes and no NUL".into()));
+        if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX || pattern.contains('\0') {
+            return Err(TopicError(format!("a topic has 1 to {PATTERN_BYTES_MAX} bytes and no NUL")));
         }
         if pattern.starts_with("$share/") {
             // The broker would deliver under the topic without the prefix, to one of the group.

@@ -13,6 +13,7 @@ mod ingest;
 mod local;
 mod peer;
 mod proxy;
+mod schema;
 mod systemd;
 mod task;
 mod tls;

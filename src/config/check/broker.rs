@@ -10,10 +10,10 @@ use super::scalar;
 use super::table::Table;
 
 mod proxy;
-mod tls;
+pub(super) mod tls;
 
 /// MQTT counts seconds in 16 bits; below 5 s a busy engine would miss it.
-const KEEP_ALIVE: core::ops::RangeInclusive<Span> = Span::from_secs(5)..=Span::from_secs(18 * 3_600);
+pub(super) const KEEP_ALIVE: core::ops::RangeInclusive<Span> = Span::from_secs(5)..=Span::from_secs(18 * 3_600);
 
 /// Both connections, as far as they could be built.
 #[derive(Clone, Debug, Default)]

@@ -10,9 +10,9 @@ use super::scalar;
 use super::table::Table;
 
 /// Below, every commit would wait; above, no card lives to see it.
-const WRITE_BUDGET: RangeInclusive<u64> = 1 << 20..=1 << 40;
+pub(super) const WRITE_BUDGET: RangeInclusive<u64> = 1 << 20..=1 << 40;
 /// Up to ten minutes: devices' brokers hold what is not acknowledged for so long.
-const INTERVAL_MAX: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(600);
+pub(super) const INTERVAL_MAX: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(600);
 
 /// The budget, if there is one. `interval`: the interval without it.
 pub(super) fn check(storage: &Table<'_>, interval: Option<Span>, report: &mut Report) -> Option<BudgetSpec> {

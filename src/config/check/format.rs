@@ -10,7 +10,7 @@ use super::keys;
 use super::table::{Item, Table};
 
 /// Words of one raw format.
-const WORDS_MAX: usize = 64;
+pub(super) const WORDS_MAX: usize = 64;
 
 /// Every word that `format` may be.
 #[derive(Clone, Copy)]

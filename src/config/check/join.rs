@@ -13,7 +13,7 @@ use crate::model::time::Span;
 use super::table::{Item, Table, unique_names};
 use super::{items, keys, name, scalar};
 
-const TTL: core::ops::RangeInclusive<Span> = Span::from_secs(1)..=SPAN_MAX;
+pub(super) const TTL: core::ops::RangeInclusive<Span> = Span::from_secs(1)..=SPAN_MAX;
 const EXAMPLE: &str =
     "windows = [\"climate/1m\", \"power/1m\"], or left = \"door\", right = \"motion\", after = \"10s\"";
 

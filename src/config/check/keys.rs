@@ -1,14 +1,44 @@
-//! Every key there is: whether it is needed, its default, what it says. The
-//! checker takes its defaults and its notion of "unknown key" from here, and the
-//! README quotes [`reference()`], so the three cannot drift apart.
+//! Every key there is: whether it is needed, its default, what it may be, an example, what it
+//! says. The checker takes its defaults and its notion of "unknown key" from here, the README
+//! quotes [`reference()`], and the JSON Schema is made of it, so they cannot drift apart.
 
 use core::fmt::Write as _;
+
+use crate::model::limits::{JOINS_MAX, MQTT_NAME_BYTES, RESERVE_BYTES, STREAMS_MAX};
+
+use super::budget::{INTERVAL_MAX, WRITE_BUDGET};
+use super::{COMMIT_INTERVAL, SNAPSHOT_INTERVAL};
+use forms::{NAME, PATH, SOCKET};
+use shape::{duration, list, size};
+
+pub use brokers::{BROKER, LOCAL, UPLINK, UPLINK_ONLY};
+pub use desired::DESIRED;
+pub use join::JOIN;
+pub use listener::{LISTENER, LISTENER_RULE};
+pub use outbox::{OUTBOX, OUTBOX_LANE};
+pub use payload::{AVAILABILITY, CSV, DEDUP, FIELD, LABEL, RAW, TIME};
+pub use shape::{Case, Form, Shape};
+pub use stream::STREAM;
+pub use window::{LATE_UPDATES, WINDOW};
+
+mod brokers;
+pub mod desired;
+mod forms;
+mod join;
+mod listener;
+mod outbox;
+mod payload;
+mod shape;
+mod stream;
+mod window;
 
 /// Whether a key has to be there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// It has to.
     Required,
+    /// It has to, but for a replay or for the listener alone.
+    ToRun,
     /// It may be absent, which means something of its own.
     Optional,
     /// Absent, it is as if this stood there.
@@ -18,163 +48,208 @@ pub enum Need {
 }
 
 /// One key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Its name.
     pub name: &'static str,
     /// Whether it has to be there.
     pub need: Need,
+    /// What it may be.
+    #[cfg(feature = "schema")]
+    pub shape: Shape,
+    /// What may stand there, in TOML.
+    #[cfg(feature = "schema")]
+    pub example: &'static str,
     /// What it says.
     pub about: &'static str,
 }
 
 /// One table of the document.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Section {
+    /// Its name in the JSON Schema; empty for a whole document.
+    pub id: &'static str,
     /// As written in TOML.
     pub title: &'static str,
     /// Its keys.
     pub keys: &'static [Key],
+    /// It is as one of these says; empty: its keys stand for themselves.
+    pub cases: &'static [Case],
 }
 
-const fn key(name: &'static str, need: Need, about: &'static str) -> Key {
+#[cfg(feature = "schema")]
+const fn key(name: &'static str, need: Need, shape: Shape, example: &'static str, about: &'static str) -> Key {
+    Key { name, need, shape, example, about }
+}
+
+/// A gateway needs to know neither what may stand there nor how that looks.
+#[cfg(not(feature = "schema"))]
+const fn key(name: &'static str, need: Need, _: Shape, _: &'static str, about: &'static str) -> Key {
     Key { name, need, about }
 }
 
-use Need::{Default, Derived, Optional, Required};
-
-pub use stream::{AVAILABILITY, CSV, DEDUP, FIELD, LABEL, RAW, STREAM, TIME};
-pub use window::WINDOW;
-
-pub use brokers::{BROKER, LOCAL, UPLINK, UPLINK_ONLY};
-pub use listener::{LISTENER, LISTENER_RULE};
-
-mod brokers;
-mod listener;
-mod stream;
-mod window;
+use Need::{Default, Derived, Optional, Required, ToRun};
 
 /// The document.
 pub static ROOT: Section = Section {
+    id: "",
     title: "(top)",
     keys: &[
-        key("gateway", Required, "who this gateway is"),
+        key("gateway", Required, Shape::Table(&GATEWAY), "{ id = 'gw-17' }", "who this gateway is"),
         key(
             "devices",
             Optional,
+            Shape::Table(&BROKER),
+            "{ broker = 'mqtt://127.0.0.1:1883' }",
             "the broker that the devices publish to; without it they connect to the agent: see `listener`",
         ),
-        key("listener", Derived("there is one when `devices` is absent"), "where devices connect to the agent itself"),
-        key("uplink", Required, "the broker of the cloud (not needed for `replay`)"),
-        key("storage", Required, "where state lives (not needed for `replay`)"),
-        key("outbox", Optional, "what is kept while the cloud is away, and how it is sent"),
-        key("control", Optional, "the control socket; without it there is none"),
+        key(
+            "listener",
+            Derived("there is one when `devices` is absent"),
+            Shape::Table(&LISTENER),
+            "{ tcp = '127.0.0.1:1883' }",
+            "where devices connect to the agent itself",
+        ),
+        UPLINK_KEY,
+        key(
+            "storage",
+            ToRun,
+            Shape::Table(&STORAGE),
+            "{ path = '/var/lib/tidegate' }",
+            "where state lives (not needed for `replay`)",
+        ),
+        OUTBOX_KEY,
+        key(
+            "control",
+            Optional,
+            Shape::Table(&CONTROL),
+            "{ socket = '/run/tidegate/control.sock' }",
+            "the control socket; without it there is none",
+        ),
         key(
             "local",
             Optional,
+            Shape::Table(&LOCAL),
+            "{ retain = true }",
             "results on the devices' broker and to the listener's clients too; without it there are none",
         ),
-        key("streams", Optional, "what is aggregated, and how"),
-        key("joins", Optional, "what is joined across streams"),
+        STREAMS_KEY,
+        JOINS_KEY,
     ],
+    cases: &[],
 };
+
+const UPLINK_KEY: Key = key(
+    "uplink",
+    ToRun,
+    Shape::Table(&UPLINK),
+    "{ broker = 'mqtts://cloud.example', ca_file = 'system' }",
+    "the broker of the cloud (not needed for `replay`)",
+);
+const OUTBOX_KEY: Key = key(
+    "outbox",
+    Optional,
+    Shape::Table(&OUTBOX),
+    "{ max_bytes = '1GiB' }",
+    "what is kept while the cloud is away, and how it is sent",
+);
+const STREAMS_KEY: Key = key(
+    "streams",
+    Optional,
+    list(&STREAM_SHAPE, 0, STREAMS_MAX),
+    "[{ name = 'climate', topic = 'devices/{device}/climate', time = { field = '/ts', unit = 'ms' } }]",
+    "what is aggregated, and how",
+);
+const JOINS_KEY: Key = key(
+    "joins",
+    Optional,
+    list(&JOIN_SHAPE, 0, JOINS_MAX),
+    "[{ name = 'comfort', windows = ['climate/1m', 'power/1m'] }]",
+    "what is joined across streams",
+);
+const STREAM_SHAPE: Shape = Shape::Table(&STREAM);
+const JOIN_SHAPE: Shape = Shape::Table(&JOIN);
 
 /// `[gateway]`.
 pub static GATEWAY: Section = Section {
+    id: "gateway",
     title: "[gateway]",
     keys: &[
-        key("id", Required, "name of this gateway; first part of every outgoing topic and id"),
-        key("topic_prefix", Default("tidegate"), "first levels of the outgoing topics"),
-        key("encoding", Default("json"), "of outgoing batches: `json` or `cbor`"),
+        key("id", Required, NAME, "'gw-17'", "name of this gateway; first part of every outgoing topic and id"),
+        key(
+            "topic_prefix",
+            Default("tidegate"),
+            Shape::Text(&TOPIC_PREFIX),
+            "'site-7/tidegate'",
+            "first levels of the outgoing topics",
+        ),
+        key("encoding", Default("json"), ENCODING, "'cbor'", "of outgoing batches: `json` or `cbor`"),
     ],
+    cases: &[],
 };
+
+/// Levels without wildcards, none empty, no `$` at the start.
+static TOPIC_PREFIX: Form =
+    forms::bounded(1, MQTT_NAME_BYTES, r"^[^$/+#\x00-\x1f\x7f][^/+#\x00-\x1f\x7f]*(?:/[^/+#\x00-\x1f\x7f]+)*$");
+const ENCODING: Shape = Shape::Words("json cbor");
 
 /// `[storage]`.
 pub static STORAGE: Section = Section {
+    id: "storage",
     title: "[storage]",
     keys: &[
-        key("path", Required, "directory; made when missing"),
-        key("commit_interval", Default("1s"), "longest time from a message to its commit, 10ms to 1m"),
+        key("path", ToRun, PATH, "'/var/lib/tidegate'", "directory; made when missing"),
+        key(
+            "commit_interval",
+            Default("1s"),
+            duration(&COMMIT_INTERVAL),
+            "'500ms'",
+            "longest time from a message to its commit, 10ms to 1m",
+        ),
         key(
             "write_budget",
             Optional,
+            size(&WRITE_BUDGET),
+            "'500MiB'",
             "bytes in 24 hours that the flash may be given, 1MiB to 1024GiB; commits wait where it takes that",
         ),
         key(
             "commit_interval_max",
             Default("30s"),
-            "how long they may wait for it, up to 10m, not below `commit_interval`",
+            duration(&INTERVAL_MAX),
+            "'20s'",
+            "how long they may wait for `write_budget`, up to 10m, not below `commit_interval`",
         ),
-        key("snapshot_interval", Default("120s"), "time between snapshots, up to 1d, not below `commit_interval`"),
-        key("reserve", Default("32MiB"), "space that the outbox leaves free on the medium, 8MiB to 1GiB"),
+        key(
+            "snapshot_interval",
+            Default("120s"),
+            duration(&SNAPSHOT_INTERVAL),
+            "'60s'",
+            "time between snapshots, up to 1d, not below `commit_interval`",
+        ),
+        key(
+            "reserve",
+            Default("32MiB"),
+            size(&RESERVE_BYTES),
+            "'64MiB'",
+            "space that the outbox leaves free on the medium, 8MiB to 1GiB",
+        ),
     ],
-};
-
-/// `[outbox]`.
-pub static OUTBOX: Section = Section {
-    title: "[outbox]",
-    keys: &[
-        key("max_bytes", Default("256MiB"), "what is kept while the cloud is away, 64KiB to 4GiB"),
-        key("backlog_share", Default("50%"), "of the uplink, for what waited, while there is something new"),
-        key("messages_per_second", Optional, "at most; a message is a batch"),
-        key("bytes_per_second", Optional, "of payload, at most"),
-        key("bytes_per_day", Optional, "of payload (UTC); what waited stops at 80 %, alarms never"),
-        key("payload_max_bytes", Default("112KiB"), "of one message, 4KiB to 896KiB"),
-        key("window", Default("32"), "messages without an acknowledgement, 1 to 32"),
-        key("live", Optional, "bounds of this lane; see `outbox.live`"),
-        key("update", Optional, "the same"),
-        key("backlog", Optional, "the same"),
-        key("late", Optional, "the same"),
-    ],
-};
-
-/// `[outbox.live]` and the other lanes.
-pub static OUTBOX_LANE: Section = Section {
-    title: "[outbox.live], [outbox.update], [outbox.backlog], [outbox.late]",
-    keys: &[
-        key("max_bytes", Optional, "of this lane, from 64KiB; beyond it the oldest go, with a gap record"),
-        key("max_age", Optional, "how long a record is kept while the agent runs, 10s to 366d; then it goes likewise"),
-    ],
+    cases: &[],
 };
 
 /// `[control]`.
 pub static CONTROL: Section = Section {
+    id: "control",
     title: "[control]",
     keys: &[key(
         "socket",
         Required,
+        SOCKET,
+        "'/run/tidegate/control.sock'",
         "path of a Unix socket, for `tidegate status` and `tidegate outbox`; at most 107 bytes",
     )],
-};
-
-/// `[[joins]]`.
-pub static JOIN: Section = Section {
-    title: "[[joins]]",
-    keys: &[
-        key("name", Required, "unique among the joins"),
-        key(
-            "windows",
-            Derived("either this, or `left` and `right`"),
-            "window join: 2 to 8 of `stream/window`, alike but for aggregates and lateness",
-        ),
-        key(
-            "mode",
-            Derived("`inner`"),
-            "of a window join: `inner` needs every side, `outer` makes a row without those that are missing",
-        ),
-        key("left", Derived("see `windows`"), "interval join: a stream"),
-        key("right", Derived("see `windows`"), "and another one"),
-        key("after", Derived("`0s`"), "how much later than a left record a right one may be; may be negative"),
-        key("before", Derived("`0s`"), "how much earlier; may be negative"),
-        key("key", Derived("`device`"), "of an interval join: records of the same `device`, or of the same `group`"),
-        key("ttl", Default("10m"), "longest wait for a side that does not come, 1s to 366d"),
-    ],
-};
-
-/// `late_updates` of a window, as a table.
-pub static LATE_UPDATES: Section = Section {
-    title: "streams.windows.late_updates",
-    keys: &[key("every", Required, "a revision comes at most this long after the first late record in it")],
+    cases: &[],
 };
 
 /// All tables, in the order of the documentation.
@@ -216,7 +291,7 @@ pub fn reference() -> String {
     for section in SECTIONS.iter().skip(1) {
         for key in section.keys {
             let default = match key.need {
-                Required => "required".to_owned(),
+                Required | ToRun => "required".to_owned(),
                 Optional => "none".to_owned(),
                 Default(text) => format!("`{text}`"),
                 Derived(text) => text.to_owned(),

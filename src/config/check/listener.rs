@@ -17,29 +17,29 @@ use crate::model::time::Span;
 use super::table::Table;
 use super::{keys, scalar, section};
 
-mod rules;
+pub(super) mod rules;
 pub mod shown;
 pub mod sockets;
 mod tls;
 
-const ACK_WITHIN: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);
-const SESSION_EXPIRY: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(366 * 86_400);
+pub(super) const ACK_WITHIN: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);
+pub(super) const SESSION_EXPIRY: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(366 * 86_400);
 /// That of MQTT, which counts seconds in 16 bits; below 5 s a busy link would end connections.
-const KEEP_ALIVE: RangeInclusive<Span> = Span::from_secs(5)..=Span::from_secs(18 * 3_600);
-const CONNECT_WITHIN: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(60);
+pub(super) const KEEP_ALIVE: RangeInclusive<Span> = Span::from_secs(5)..=Span::from_secs(18 * 3_600);
+pub(super) const CONNECT_WITHIN: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(60);
 /// Each is a file descriptor and some KiB.
-const CONNECTIONS: RangeInclusive<usize> = 1..=50_000;
+pub(super) const CONNECTIONS: RangeInclusive<usize> = 1..=50_000;
 /// Up to the largest payload that anything else here takes.
-const PACKET: RangeInclusive<u64> = 1 << 10..=PAYLOAD_BYTES_MAX as u64;
-const MESSAGES_PER_SECOND: RangeInclusive<usize> = 1..=100_000;
-const SUBSCRIPTIONS: RangeInclusive<usize> = 1..=1_024;
-const SUBSCRIPTIONS_SIZE: RangeInclusive<u64> = 64 << 10..=64 << 20;
-const IN_FLIGHT: RangeInclusive<usize> = 1..=1_000;
-const MESSAGES: RangeInclusive<usize> = 1..=100_000;
-const QUEUE: RangeInclusive<u64> = 64 << 10..=256 << 20;
+pub(super) const PACKET: RangeInclusive<u64> = 1 << 10..=PAYLOAD_BYTES_MAX as u64;
+pub(super) const MESSAGES_PER_SECOND: RangeInclusive<usize> = 1..=100_000;
+pub(super) const SUBSCRIPTIONS: RangeInclusive<usize> = 1..=1_024;
+pub(super) const SUBSCRIPTIONS_SIZE: RangeInclusive<u64> = 64 << 10..=64 << 20;
+pub(super) const IN_FLIGHT: RangeInclusive<usize> = 1..=1_000;
+pub(super) const MESSAGES: RangeInclusive<usize> = 1..=100_000;
+pub(super) const QUEUE: RangeInclusive<u64> = 64 << 10..=256 << 20;
 /// All of it is in memory, and in each snapshot.
-const RETAINED: RangeInclusive<u64> = 64 << 10..=64 << 20;
-const MEMORY: RangeInclusive<u64> = 1 << 20..=256 << 20;
+pub(super) const RETAINED: RangeInclusive<u64> = 64 << 10..=64 << 20;
+pub(super) const MEMORY: RangeInclusive<u64> = 1 << 20..=256 << 20;
 
 /// The listener: what the shell is told, and what the engine is.
 #[derive(Clone, Debug)]

@@ -18,9 +18,16 @@ const AGE_MIN: Span = Span::from_secs(10);
 /// The least of a lane.
 const LANE_BYTES_MIN: u64 = 64 * 1024;
 /// Rates that make sense.
-const RATE: core::ops::RangeInclusive<usize> = 1..=1_000_000;
+pub(super) const RATE: core::ops::RangeInclusive<usize> = 1..=1_000_000;
 /// Bytes per second and per day.
-const BYTES: core::ops::RangeInclusive<u64> = 1_024..=1 << 40;
+pub(super) const BYTES: core::ops::RangeInclusive<u64> = 1_024..=1 << 40;
+/// Of one message.
+pub(super) const PAYLOAD: core::ops::RangeInclusive<u64> =
+    UPLINK_PAYLOAD_MIN as u64..=8 * BATCH_PAYLOAD_BYTES_MAX as u64;
+/// Of one lane.
+pub(super) const LANE_BYTES: core::ops::RangeInclusive<u64> = LANE_BYTES_MIN..=*OUTBOX_BYTES.end();
+/// How old a record may become.
+pub(super) const AGE: core::ops::RangeInclusive<Span> = AGE_MIN..=SPAN_MAX;
 
 /// The section, or its defaults.
 pub(super) fn check(root: &Table<'_>, report: &mut Report) -> Option<(OutboxSpec, UplinkPolicy)> {
@@ -47,7 +54,7 @@ fn lane(outbox: &Table<'_>, kind: LaneKind, of_all: Option<u64>, report: &mut Re
     let Some(item) = outbox.get(kind.as_str()) else { return Some(LaneSpec::default()) };
     let table = Table::open_item(&item, &keys::OUTBOX_LANE, report)?;
     let bytes = optional(&table, "max_bytes", report, |item, report| {
-        item.parsed(scalar::SIZE, report, |text| scalar::size(text, LANE_BYTES_MIN..=*OUTBOX_BYTES.end()))
+        item.parsed(scalar::SIZE, report, |text| scalar::size(text, LANE_BYTES))
     });
     if let (Some(Some(bytes)), Some(all)) = (bytes, of_all)
         && bytes > all
@@ -56,7 +63,7 @@ fn lane(outbox: &Table<'_>, kind: LaneKind, of_all: Option<u64>, report: &mut Re
         report.warn(&table.spot_of("max_bytes"), wrong.hint("raise `outbox.max_bytes`, or remove it"));
     }
     let age = optional(&table, "max_age", report, |item, report| {
-        item.parsed(scalar::DURATION, report, |text| scalar::span(text, AGE_MIN..=SPAN_MAX))
+        item.parsed(scalar::DURATION, report, |text| scalar::span(text, AGE))
     });
     Some(LaneSpec { bytes_max: bytes?, age_max: age? })
 }
@@ -69,8 +76,7 @@ fn policy(table: &Table<'_>, report: &mut Report) -> Option<UplinkPolicy> {
     let per_second = bytes("bytes_per_second", report);
     let per_day = bytes("bytes_per_day", report);
     let share = table.parsed("backlog_share", "a percentage such as \"50%\"", report, percent);
-    let payload = UPLINK_PAYLOAD_MIN as u64..=8 * BATCH_PAYLOAD_BYTES_MAX as u64;
-    let payload = table.parsed("payload_max_bytes", scalar::SIZE, report, |text| scalar::size(text, payload.clone()));
+    let payload = table.parsed("payload_max_bytes", scalar::SIZE, report, |text| scalar::size(text, PAYLOAD));
     let window = table.integer("window", 1..=UPLINK_WINDOW, report);
     Some(UplinkPolicy {
         messages_per_second: rate?,

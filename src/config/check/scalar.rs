@@ -13,8 +13,10 @@ pub(super) const DURATION: &str = "a duration such as \"500ms\", \"5s\", \"1m\",
 /// How a size is named in messages.
 pub(super) const SIZE: &str = "a size such as \"512KiB\" or \"8MiB\"";
 
-const DURATION_UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-const SIZE_UNITS: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+pub(in crate::config) const DURATION_UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+pub(in crate::config) const SIZE_UNITS: [(&str, u64); 4] =
+    [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 /// Where a broker listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub(super) fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, Wrong>
 }
 
 /// In the largest unit that fits.
-pub(super) fn show_size(bytes: u64) -> String {
+pub(in crate::config) fn show_size(bytes: u64) -> String {
     let fits = SIZE_UNITS.iter().rev().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     let (unit, factor) = fits.copied().unwrap_or(("B", 1));
     format!("{}{unit}", bytes / factor)
@@ -147,7 +149,7 @@ pub(super) fn host_and_port(authority: &str, form: &str) -> Result<(String, Opti
 }
 
 /// The shortest way to write `span`.
-pub(super) fn show(span: Span) -> String {
+pub(in crate::config) fn show(span: Span) -> String {
     let millis = span.as_millis();
     let fits = DURATION_UNITS.iter().rev().find(|(_, unit)| millis > 0 && millis.is_multiple_of(*unit));
     let (unit, factor) = fits.copied().unwrap_or(("s", 1_000));

@@ -130,7 +130,7 @@ impl<'t> Table<'t> {
     fn written(&self, key: &str, report: &mut Report) -> Option<Written<'t>> {
         match (self.section.key(key).map(|key| key.need), self.get(key)) {
             (_, Some(item)) => Some(Written::Here(item)),
-            (Some(Need::Required), None) => self.required(key, report).map(Written::Here),
+            (Some(Need::Required | Need::ToRun), None) => self.required(key, report).map(Written::Here),
             (Some(Need::Default(text)), None) => Some(Written::Default(text)),
             (Some(Need::Optional | Need::Derived(_)) | None, None) => None,
         }

@@ -146,7 +146,7 @@ fn quantile(stream: &Table<'_>, report: &mut Report) -> Option<u32> {
         let exact = (parts / PARTS - number).abs() < 1e-9;
         // Within the range of the integer by the check before it.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "5,001 to 10,000")]
-        (exact && parts > PARTS / 2.0 && parts <= PARTS).then_some(parts as u32)
+        (exact && parts > PARTS / 2.0 && number <= 1.0).then_some(parts as u32)
     };
     let Some(item) = stream.get("quantile") else {
         let parse = |text: &str| text.parse().ok().and_then(read).ok_or_else(wrong);

@@ -8,7 +8,7 @@ use crate::config::problem::{Report, Wrong};
 use crate::model::limits::MQTT_NAME_BYTES;
 
 /// Names in one ALPN list; servers look for one of theirs.
-const ALPN_MAX: usize = 8;
+pub(in crate::config::check) const ALPN_MAX: usize = 8;
 /// What has no effect without TLS.
 const KEYS: [&str; 5] = ["ca_file", "cert_file", "key_file", "server_name", "alpn"];
 

@@ -7,10 +7,10 @@ use crate::config::problem::{Report, Wrong};
 use crate::model::access::AccessFilter;
 
 /// Each connect looks through them.
-const RULES_MAX: usize = 256;
+pub(in crate::config::check) const RULES_MAX: usize = 256;
 /// Each message and subscription does.
-const FILTERS_MAX: usize = 64;
-const USER_BYTES_MAX: usize = 256;
+pub(in crate::config::check) const FILTERS_MAX: usize = 64;
+pub(in crate::config::check) const USER_BYTES_MAX: usize = 256;
 
 /// All rules, in their order.
 pub(super) fn check(table: &Table<'_>, report: &mut Report) -> Option<Vec<AccessRule>> {

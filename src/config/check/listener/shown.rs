@@ -41,7 +41,7 @@ pub fn listener(text: &str, file: &str) -> Option<String> {
                 }
             }
             ("client_cert", _) if has("client_ca_file") => "required",
-            (_, Need::Required | Need::Optional | Need::Derived(_)) => continue,
+            (_, Need::Required | Need::ToRun | Need::Optional | Need::Derived(_)) => continue,
         };
         entries.push(entry(key.name, text));
     }

@@ -9,7 +9,7 @@ use crate::config::check::table::{Item, Table};
 use crate::config::problem::{Report, Spot, Wrong};
 
 /// Addresses of one key.
-const ADDRESSES_MAX: usize = 8;
+pub(in crate::config::check) const ADDRESSES_MAX: usize = 8;
 /// Where it listens when nothing is said.
 pub(super) const ADDRESS_DEFAULT: &str = "127.0.0.1:1883";
 /// Keys of TCP sockets: name, WebSocket, TLS, port by habit.
