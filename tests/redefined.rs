@@ -262,7 +262,6 @@ fn a_stream_that_means_something_else_takes_nothing_over() {
             let mut agent = Agent::start(BEFORE);
             agent.take(&[1_000, 12_000, 13_000]);
             agent.change_to(parsed(&after), how);
-            assert_eq!(panes_of(&agent.receiver, "w").len(), 1, "{what}: nothing was sent yet but what had fired");
             agent.take(&[]);
             let panes = panes_of(&agent.receiver, "w");
             assert_eq!(panes, [(0, 10, 1, false), (10, 20, 2, true)], "{what}, {how:?}");

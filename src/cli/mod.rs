@@ -1,14 +1,18 @@
 //! One file per subcommand.
 
 pub mod broker;
+#[cfg(feature = "tools")]
 pub mod broker_url;
 pub mod check;
 pub mod decode;
+#[cfg(feature = "tools")]
 pub mod demo;
+#[cfg(feature = "tools")]
 pub mod fleet;
 pub mod outbox;
 pub mod password;
 pub mod quarantine;
+#[cfg(feature = "tools")]
 pub mod receive;
 pub mod replay;
 pub mod run;
@@ -47,8 +51,11 @@ enum Command {
     Password(password::Args),
     Decode(decode::Args),
     Replay(replay::Args),
+    #[cfg(feature = "tools")]
     Demo(demo::Args),
+    #[cfg(feature = "tools")]
     Fleet(Box<fleet::Args>),
+    #[cfg(feature = "tools")]
     Receive(receive::Args),
     Status(status::Args),
     Outbox(outbox::Args),
@@ -69,8 +76,11 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Password(args) => password::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Replay(args) => replay::run(args),
+        #[cfg(feature = "tools")]
         Command::Demo(args) => demo::run(args),
+        #[cfg(feature = "tools")]
         Command::Fleet(args) => fleet::run(*args),
+        #[cfg(feature = "tools")]
         Command::Receive(args) => receive::run(args),
         Command::Status(args) => status::run(args),
         Command::Outbox(args) => outbox::run(args),

@@ -85,15 +85,14 @@ impl Fences {
 
     /// Shuts the windows of all devices that start at `until` or before.
     pub(super) fn shut_everywhere(&mut self, window: &Name, until: EventTime) {
-        match self.everywhere.iter_mut().find(|(known, _)| known == window) {
-            Some((_, known)) => *known = until.max(*known),
-            None => {
-                if self.everywhere.len() >= NAMES_MAX {
-                    self.everywhere.remove(0);
-                }
-                self.everywhere.push((window.clone(), until));
-            }
+        if let Some((_, known)) = self.everywhere.iter_mut().find(|(known, _)| known == window) {
+            *known = until.max(*known);
+            return;
         }
+        if self.everywhere.len() >= NAMES_MAX {
+            self.everywhere.remove(0);
+        }
+        self.everywhere.push((window.clone(), until));
     }
 
     /// What another stream of this name had. `name`: that of a slot there.
@@ -249,15 +248,15 @@ impl Graves {
     }
 
     fn add(&mut self, stream: &Name, window: &Name, until: EventTime) {
-        match self.0.iter_mut().find(|grave| grave.stream == *stream && grave.window == *window) {
-            Some(grave) => grave.until = until.max(grave.until),
-            None => {
-                if self.0.len() >= GRAVES_MAX {
-                    self.0.remove(0);
-                }
-                self.0.push(Grave { stream: stream.clone(), window: window.clone(), until });
-            }
+        let mut graves = self.0.iter_mut();
+        if let Some(grave) = graves.find(|grave| grave.stream == *stream && grave.window == *window) {
+            grave.until = until.max(grave.until);
+            return;
         }
+        if self.0.len() >= GRAVES_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(Grave { stream: stream.clone(), window: window.clone(), until });
     }
 
     /// For a stream that begins: nothing of one that had its name before is used again.

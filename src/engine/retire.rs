@@ -138,16 +138,12 @@ impl Stream {
 
     /// Whether the id of a window was used under another definition.
     pub(super) fn is_shut(&self, window: usize, slot: u32, start: EventTime) -> bool {
-        match window.checked_sub(self.defined()) {
-            Some(old) => {
-                let tenure = self.retiring[old].tenures.get(&slot);
-                tenure.is_some_and(|tenure| tenure.after.is_some_and(|after| start <= after))
-            }
-            None => {
-                let name = &self.spec.windows[window].name;
-                !self.fences.is_empty() && self.fences.stops(name, slot, self.devices.name(slot), start)
-            }
+        if let Some(old) = window.checked_sub(self.defined()) {
+            let tenure = self.retiring[old].tenures.get(&slot);
+            return tenure.is_some_and(|tenure| tenure.after.is_some_and(|after| start <= after));
         }
+        let name = &self.spec.windows[window].name;
+        !self.fences.is_empty() && self.fences.stops(name, slot, self.devices.name(slot), start)
     }
 
     /// What a definition has for a slot; `None`: nothing. What an older one had that is over

@@ -77,7 +77,8 @@ fn unchanged(case: &Case) -> Result<(), String> {
             return Err("the books do not balance".to_owned());
         }
     }
-    (plain.finish(), changed.finish());
+    plain.finish();
+    changed.finish();
     compare(&plain, &changed)
 }
 
@@ -95,7 +96,8 @@ fn fitted(case: &Case) -> Result<(), String> {
         plain.take(message);
         changed.take(message);
     }
-    (plain.finish(), changed.finish());
+    plain.finish();
+    changed.finish();
     compare(&plain, &changed)
 }
 

@@ -7,7 +7,7 @@ use super::from_toml;
 
 const BASE: &str = "
 gateway.id = 'g'
-devices.broker = 'mqtt://127.0.0.1'
+devices.broker = 'mqtt://10.0.0.1'
 uplink.broker = 'mqtt://cloud.example'
 storage.path = '/s'
 [[streams]]

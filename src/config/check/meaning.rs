@@ -44,7 +44,7 @@ pub(super) fn of(stream: &Table<'_>) -> Meaning {
 fn default(key: &str) -> u64 {
     match STREAM.key(key).map(|key| key.need) {
         Some(Need::Default(text)) => Value::Text(text.to_owned()).fingerprint(),
-        Some(Need::Required | Need::Optional | Need::Derived(_)) | None => 0,
+        Some(Need::Required | Need::ToRun | Need::Optional | Need::Derived(_)) | None => 0,
     }
 }
 

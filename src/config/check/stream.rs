@@ -76,13 +76,7 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
         report.problem(&spot, wrong.hint("the field that holds it: { field = \"/ts\", unit = \"ms\" }"));
     }
     let watermark = watermark::check(table, fields.as_ref(), report);
-    if let (Some(fields), Some(Strategy::Punctuated { field })) =
-        (&fields, watermark.as_ref().map(|watermark| &watermark.strategy))
-        && fields.is_state(field.as_str())
-    {
-        let wrong = Wrong::new(format!("must be a number; `{field}` is a state"));
-        report.problem(&table.spot_of("marker"), wrong.hint("another field with the same pointer"));
-    }
+    check_marker(table, fields.as_ref(), watermark.as_ref(), report);
     let on_idle = watermark::on_idle(table, watermark.as_ref(), report);
     let max_future = table.parsed("max_future", watermark::OFF, report, |text| scalar::or_off(text, any_span));
     let min_time = table
@@ -129,6 +123,21 @@ fn stream(table: &Table<'_>, is_paired: bool, report: &mut Report) -> Option<Str
     check_state_ttl(table, &stream, report);
     check_carry_forward(table, &stream, report);
     Some(stream)
+}
+
+fn check_marker(
+    table: &Table<'_>,
+    fields: Option<&FieldsSpec>,
+    watermark: Option<&WatermarkSpec>,
+    report: &mut Report,
+) {
+    if let (Some(fields), Some(Strategy::Punctuated { field })) =
+        (fields, watermark.map(|watermark| &watermark.strategy))
+        && fields.is_state(field.as_str())
+    {
+        let wrong = Wrong::new(format!("must be a number; `{field}` is a state"));
+        report.problem(&table.spot_of("marker"), wrong.hint("another field with the same pointer"));
+    }
 }
 
 /// With one field there is nothing that a record could lack.

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Interval;
-use crate::engine::aggregate::{Accumulator, Aggregates, Kind, State};
+use crate::engine::aggregate::{Accumulator, Aggregates, State};
 use crate::engine::states::StateTable;
 use crate::model::ids::FieldIx;
 use crate::model::record::{Record, TimeSource};

@@ -11,6 +11,7 @@ use crate::devices::{Datum, Reading};
 pub(crate) type Key = (String, String, String, i64);
 
 /// One window's content: all of its records.
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub spec: Rc<WindowSpec>,

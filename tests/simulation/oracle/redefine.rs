@@ -98,7 +98,7 @@ impl StreamState {
         };
         let over = last - 1 + old.spec.lateness.as_i64();
         let watermark = self.marks.of(&self.spec, owner);
-        (!watermark.is_some_and(|watermark| watermark >= over)).then_some(*border)
+        watermark.is_none_or(|watermark| watermark < over).then_some(*border)
     }
 
     /// Where the definition of a name begins that is behind the first `place` old ones.
