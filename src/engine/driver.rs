@@ -216,7 +216,7 @@ impl<S: Store + Chain> Driver<S> {
     }
 
     /// Goes over to other streams, joins and bounds of the outbox, at a commit: what came before
-    /// is durable, and done, under the configuration of before. See [`Engine::reconfigure`].
+    /// is durable, and done, under the configuration of before.
     ///
     /// # Errors
     /// [`ReconfigureError`]; then nothing has changed.
