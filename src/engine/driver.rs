@@ -9,6 +9,7 @@
 use crate::model::time::{Now, ProcTime, Span};
 
 use self::outbox::ChainState;
+pub use self::reconfigure::ReconfigureError;
 use super::chain::Chain;
 use super::commit_policy::CommitPolicy;
 use super::outbox::local::Local;
@@ -18,7 +19,6 @@ use super::status::Status;
 use super::step::{Effect, Event};
 use super::store::{Loaded, Store, StoreError};
 use super::wear::{Budget, Written, physical};
-use super::wire::Damaged;
 use super::{Canary, Engine};
 
 /// Pause after a failed write, doubled up to [`RETRY_MAX`].
@@ -62,23 +62,6 @@ impl Failure {
     fn again(before: Option<&Failure>, error: &StoreError) -> Failure {
         let doubled = |failure: &Failure| Span::from_millis(failure.pause.as_millis().saturating_mul(2)).min(RETRY_MAX);
         Failure { reason: error.to_string(), pause: before.map_or(RETRY_MIN, doubled) }
-    }
-}
-
-/// Why the configuration stays as it is.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ReconfigureError {
-    /// What came before could not be made durable.
-    #[error("storage does not take writes: {0}")]
-    Storage(String),
-    /// A fault of ours: a stream cannot read what it has written.
-    #[error("the state of a stream cannot be carried over")]
-    State,
-}
-
-impl From<Damaged> for ReconfigureError {
-    fn from(Damaged: Damaged) -> ReconfigureError {
-        ReconfigureError::State
     }
 }
 
@@ -213,38 +196,6 @@ impl<S: Store + Chain> Driver<S> {
         }
         self.publish(now, perform);
         self.engine.tell_clients(&mut |connection, what| perform(Effect::Tell { connection, what }));
-    }
-
-    /// Goes over to other streams, joins and bounds of the outbox, at a commit: what came before
-    /// is durable, and done, under the configuration of before.
-    ///
-    /// # Errors
-    /// [`ReconfigureError`]; then nothing has changed.
-    pub fn reconfigure(
-        &mut self,
-        now: Now,
-        pipeline: &PipelineSpec,
-        perform: &mut dyn FnMut(Effect),
-    ) -> Result<(), ReconfigureError> {
-        if self.engine.next_deadline().is_some_and(|at| at <= now.proc) {
-            self.handle(now, Event::Tick);
-        }
-        self.make_room(now, true);
-        self.commit(now, perform);
-        if let Some(failure) = &self.failure {
-            return Err(ReconfigureError::Storage(failure.reason.clone()));
-        }
-        if self.engine.reconfigure(now, pipeline)? {
-            self.snapshot_needed = true;
-            self.policy.handle_urgent(now.proc);
-            self.make_room(now, true);
-            self.commit(now, perform);
-            if self.snapshot_needed && self.failure.is_none() {
-                // Nothing was to be written; what the numbers of the next page mean is.
-                self.snapshot_now(now);
-            }
-        }
-        Ok(())
     }
 
     /// Between two inputs: what needs no commit, where it has become much. False: it has not.
@@ -483,5 +434,6 @@ fn replay(pipeline: &PipelineSpec, snapshot: Option<&[u8]>, pages: &[Vec<u8>]) -
 }
 
 mod outbox;
+mod reconfigure;
 #[cfg(test)]
 mod tests;

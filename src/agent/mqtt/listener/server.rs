@@ -185,7 +185,7 @@ impl Server {
                     connection.client = assigned;
                 }
                 let Connection { client, peer, .. } = &*connection;
-                debug!(client, user = who.username, %peer, mqtt, "let in");
+                debug!(client, %mqtt, user = who.username, %peer, "let in");
                 if !connection.proto.has_keep_alive() {
                     connection.stream.probe();
                 }
