@@ -87,6 +87,16 @@ impl Agent<MemoryStore> {
         assert!(self.driver().status(now()).balanced);
     }
 
+    /// Takes one reading of each of so many devices in, and delivers nothing.
+    fn take_of(&mut self, devices: usize, ts: i64) {
+        for device in 0..devices {
+            let (topic, payload) = (format!("d/{device}"), format!("{{\"ts\":{},\"v\":1}}", START_MS + ts));
+            let payload = payload.as_bytes();
+            let message = Message { topic: &topic, payload, retain: false, dup: false, tag: None };
+            self.driver().handle(now(), Event::Message(message));
+        }
+    }
+
     fn deliver(&mut self, mut effects: Vec<Effect>) {
         loop {
             self.driver().advance(now(), &mut |effect| effects.push(effect));
@@ -288,6 +298,36 @@ fn a_stream_that_goes_on_keeps_what_it_has() {
             let panes = panes_of(&agent.receiver, "w");
             assert_eq!(panes, [(0, 10, 1, false), (10, 20, 3, false)], "{what}, {how:?}");
         }
+    }
+}
+
+#[test]
+fn what_keeps_ids_apart_is_bounded_and_then_coarser() {
+    const DEVICES: usize = 50_000;
+    const CHANGES: usize = 5;
+    let window = |size: usize| format!("name = \"w\"\nsize = \"{size}s\"\naggregates = [\"count\"]");
+    let text = |size: usize| text_of(&window(size)).replace("max_future", "devices_max = 60000\nmax_future");
+    for how in [How::Restart, How::Running] {
+        let mut agent = Agent::start(BEFORE);
+        agent.change_to(parsed(&text(600)), how);
+        agent.driver().handle(now(), Event::UplinkUp);
+        agent.take_of(DEVICES, 1_000);
+        for change in 1..=CHANGES {
+            agent.change_to(parsed(&text(600 + change)), how);
+            agent.take_of(DEVICES, 2_000 + i64::try_from(change).unwrap());
+        }
+        // Each definition finishes for each device: more borders than there is room for.
+        let state = agent.driver().engine().snapshot(now());
+        assert!(state.len() < 24 * 1024 * 1024, "{how:?}: {}", state.len());
+        // Another meaning: a fence in front of each name, or one in front of all.
+        let other = text(600 + CHANGES).replace("v = \"/v\"", "v = { pointer = \"/v\", scale = 10 }");
+        agent.change_to(parsed(&other), how);
+        agent.take_of(DEVICES, 3_000);
+        agent.take_of(DEVICES, 1_000_000_000);
+        agent.take(&[]);
+        let (records, _) = end_state(&agent.receiver);
+        // The last of each only moves the watermark.
+        assert_eq!(records, u64::try_from(DEVICES * (CHANGES + 2)).unwrap(), "{how:?}");
     }
 }
 

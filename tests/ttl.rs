@@ -258,6 +258,26 @@ fn another_configuration_moves_no_watermark_of_the_dead_back() {
 }
 
 #[test]
+fn a_stream_that_means_something_else_uses_no_id_of_the_dead_again() {
+    let scaled = stream("fields = { v = { pointer = \"/v\", scale = 10 } }");
+    for restart in [Restart::FromPages, Restart::FromSnapshot] {
+        let mut world = World::new(&stream(""), restart);
+        world.reading(0, "a", 14_000, 1.0);
+        assert_eq!(brief(&world.tick(20_001)), ["live pane a 10000 on_time"]);
+        world.start_again(20_001, Some(&scaled));
+        assert_eq!(devices(&world), (0, 0, 1, 0), "nobody is known");
+        // What it was fenced by comes with a snapshot, too.
+        world.start_again(20_001, Some(&scaled));
+        let mut rows = world.reading(20_001, "a", 13_000, 1.0);
+        assert_eq!(brief(&rows), ["late late a 13000 redefined"]);
+        rows = world.reading(20_001, "b", 13_000, 1.0);
+        assert_eq!(brief(&rows), [""; 0], "another device is another device");
+        rows = world.reading(20_001, "b", 40_000, 1.0);
+        assert_eq!(brief(&rows), ["live pane b 10000 on_time"]);
+    }
+}
+
+#[test]
 fn late_records_that_were_gathered_go_out_with_the_device() {
     let more =
         stream("").replace("lateness = \"5s\"", "lateness = \"5s\"\nlate = \"backfill\"\nbackfill_quiet = \"50s\"");

@@ -61,8 +61,6 @@ use wear::BlockDevice;
 /// 10 s stays there until the resolver has answered. One that hangs for 30 s can hold three of
 /// each connection; none must queue behind those of another.
 const BLOCKING_THREADS: usize = 12;
-/// Between two looks at sockets that are being bound.
-const LOOK_AGAIN: Span = Span::from_millis(10);
 
 /// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
 ///
@@ -186,8 +184,8 @@ async fn clients_can_connect(config: &Config, facts: Option<Arc<ListenerFacts>>)
     let sockets = config.listener.as_ref().map_or(0, |spec| spec.sockets.len());
     if let Some(facts) = facts.filter(|_| config.uplink.is_none()) {
         loop {
-            if let Some(trouble) = facts.trouble().iter().find_map(|trouble| trouble.strip_prefix("listener ")) {
-                return trouble.to_owned();
+            if let Some(trouble) = facts.unbound() {
+                return trouble;
             }
             let listening = facts.status().sockets;
             if listening.len() >= sockets {
@@ -196,7 +194,7 @@ async fn clients_can_connect(config: &Config, facts: Option<Arc<ListenerFacts>>)
                 }
                 break;
             }
-            sleep(LOOK_AGAIN).await;
+            facts.sockets_changed().await;
         }
     }
     pending().await

@@ -58,9 +58,7 @@ impl Stream {
         record: &Record<'_>,
         watermark: Watermark,
     ) {
-        if !self.retiring.is_empty() && !self.concerns(window, slot, record.at) {
-            return;
-        }
+        let Some(starts) = self.starts_for(window, slot, record.at) else { return };
         self.windows[window].accepted += 1;
         let addition = Addition { slot, window, record, watermark };
         match self.spec.windows[window].kind {
@@ -77,7 +75,8 @@ impl Stream {
                 self.settle(out, &addition, outcome);
             }
             WindowKind::Sliding { size, slide, offset_ms } => {
-                self.add_to_sliding(out, &addition, sliding::covering(record.at, size, slide, offset_ms));
+                let covering = sliding::covering(record.at, size, slide, offset_ms);
+                self.add_to_sliding(out, &addition, covering.filter(|interval| starts.hold(interval.start)));
             }
             WindowKind::Session { gap, max_length } => {
                 let outcome = self.add_to_session(out, &addition, gap, max_length);
@@ -95,11 +94,14 @@ impl Stream {
         (usize::from(newest.window) == window && interval.holds(at)).then_some(interval)
     }
 
-    fn add_to_sliding(&mut self, out: &mut Emit<'_>, addition: &Addition<'_>, covering: sliding::Covering) {
+    fn add_to_sliding(
+        &mut self,
+        out: &mut Emit<'_>,
+        addition: &Addition<'_>,
+        covering: impl Iterator<Item = Interval> + Clone,
+    ) {
         // Newest first: the last one that has yet to fire is the first that will.
         let watermark = addition.watermark;
-        let starts = if self.retiring.is_empty() { None } else { self.starts_of(addition.window, addition.slot) };
-        let covering = covering.filter(|interval| starts.is_none_or(|starts| starts.hold(interval.start)));
         let first_to_fire = covering.clone().filter(|interval| !watermark.has_passed(interval.end)).last();
         let mut best = None;
         for interval in covering {

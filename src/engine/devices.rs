@@ -14,6 +14,7 @@ use crate::model::time::{EventTime, ProcTime};
 use super::names::Names;
 use super::scope::Common;
 use super::timers::LiveTime;
+use super::tombstones::{HashedName, hashed};
 use super::watermark::Watermark;
 use super::watermark::adaptive::Histogram;
 use super::window::pane::Pane;
@@ -310,6 +311,11 @@ impl DeviceTable {
     /// The name in a slot.
     pub(super) fn name(&self, slot: u32) -> &str {
         self.names.get(slot)
+    }
+
+    /// What is left of it in a tombstone.
+    pub(super) fn hashed_name(&self, slot: u32) -> HashedName {
+        hashed(self.get(slot).kind, self.name(slot))
     }
 
     /// A copy of it: at most 128 bytes, no allocation.

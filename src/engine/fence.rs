@@ -9,25 +9,33 @@
 //! their records go to lane `late` as `redefined`.
 //!
 //! Where a stream begins anew under its name, because it means something else or was taken out
-//! and put back, its devices are not known: then the fence is in front of a device by its name,
-//! or of all of them.
+//! and put back, its devices are not known: then the fence is in front of a device, or of what is
+//! left of one (`tombstones.rs`), by its hashed name, or of all of them. Together with the borders
+//! of `retire.rs` they are bounded: see `fit/borders.rs`.
 //!
 //! Fences change with the configuration only, which is followed by a snapshot: pages know
 //! nothing of them, but that those of a slot go when the slot is freed.
 
 use std::collections::BTreeMap;
 
-use crate::model::ids::{DeviceId, Name};
+use crate::model::ids::Name;
 use crate::model::time::EventTime;
 
+use super::devices::DeviceTable;
 use super::stream::Stream;
-use super::wire::{Damaged, Reader, put_i64, put_str, put_u64};
+use super::tombstones::HashedName;
+use super::wire::{Damaged, Reader, put_fixed, put_i64, put_str, put_u64};
 
 /// Names with fences in one stream; the oldest goes first.
 const NAMES_MAX: usize = 16;
 
 /// Windows of streams that are configured no more; the oldest go first.
 const GRAVES_MAX: usize = 256;
+
+/// Bytes of a fence in front of a slot, in memory; a snapshot has less.
+const SLOT_COST: usize = 24;
+/// The same for one in front of a name.
+const NAME_COST: usize = 40;
 
 /// The fences of one stream.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +57,7 @@ struct Fence {
 #[derive(Clone, Debug)]
 struct Named {
     window: Name,
-    until: BTreeMap<Box<str>, EventTime>,
+    until: BTreeMap<HashedName, EventTime>,
 }
 
 /// The windows of streams that are configured no more, up to the last one that any device had.
@@ -69,18 +77,16 @@ impl Fences {
     }
 
     /// Shuts the windows of a device that start at `until` or before, whatever slot it gets.
-    pub(super) fn shut_for(&mut self, windows: &[&Name], device: &str, until: EventTime) {
-        for window in windows {
-            let place = self.by_name.iter().position(|named| named.window == **window).unwrap_or_else(|| {
-                if self.by_name.len() >= NAMES_MAX {
-                    self.by_name.remove(0);
-                }
-                self.by_name.push(Named { window: (*window).clone(), until: BTreeMap::new() });
-                self.by_name.len() - 1
-            });
-            let known = self.by_name[place].until.entry(device.into()).or_insert(until);
-            *known = until.max(*known);
-        }
+    pub(super) fn shut_for(&mut self, window: &Name, device: HashedName, until: EventTime) {
+        let place = self.by_name.iter().position(|named| named.window == *window).unwrap_or_else(|| {
+            if self.by_name.len() >= NAMES_MAX {
+                self.by_name.remove(0);
+            }
+            self.by_name.push(Named { window: window.clone(), until: BTreeMap::new() });
+            self.by_name.len() - 1
+        });
+        let known = self.by_name[place].until.entry(device).or_insert(until);
+        *known = until.max(*known);
     }
 
     /// Shuts the windows of all devices that start at `until` or before.
@@ -95,21 +101,50 @@ impl Fences {
         self.everywhere.push((window.clone(), until));
     }
 
-    /// What another stream of this name had. `name`: that of a slot there.
-    pub(super) fn take_over(&mut self, other: &Fences, name: impl Fn(u32) -> DeviceId) {
+    /// What another stream of this name had. `devices`: those of that stream.
+    pub(super) fn take_over(&mut self, other: &Fences, devices: &DeviceTable) {
         for fence in &other.by_slot {
             for (slot, until) in &fence.until {
-                self.shut_for(&[&fence.window], name(*slot).as_str(), *until);
+                self.shut_for(&fence.window, devices.hashed_name(*slot), *until);
             }
         }
         for named in &other.by_name {
             for (device, until) in &named.until {
-                self.shut_for(&[&named.window], device, *until);
+                self.shut_for(&named.window, *device, *until);
             }
         }
         for (window, until) in &other.everywhere {
             self.shut_everywhere(window, *until);
         }
+    }
+
+    /// Bytes that the fences take which grow with the devices.
+    pub(super) fn cost(&self) -> usize {
+        let slots: usize = self.by_slot.iter().map(|fence| fence.until.len()).sum();
+        let names: usize = self.by_name.iter().map(|named| named.until.len()).sum();
+        slots * SLOT_COST + names * NAME_COST
+    }
+
+    /// Makes one fence in front of all devices of those in front of names. False: there are none.
+    pub(super) fn merge_names(&mut self) -> bool {
+        let named = core::mem::take(&mut self.by_name);
+        for Named { window, until } in &named {
+            if let Some(until) = until.values().max() {
+                self.shut_everywhere(window, *until);
+            }
+        }
+        !named.is_empty()
+    }
+
+    /// The same for those in front of slots.
+    pub(super) fn merge_slots(&mut self) -> bool {
+        let fences = core::mem::take(&mut self.by_slot);
+        for Fence { window, until } in &fences {
+            if let Some(until) = until.values().max() {
+                self.shut_everywhere(window, *until);
+            }
+        }
+        !fences.is_empty()
     }
 
     /// The last start that is shut, of any device.
@@ -135,19 +170,14 @@ impl Fences {
         *known = until.max(*known);
     }
 
-    /// The last start that is shut for a device. `name`: that of the slot.
-    pub(super) fn last_shut(&self, window: &Name, slot: u32, device: &str) -> Option<EventTime> {
+    /// The last start that is shut for a device. `devices`: in one of whose slots it is.
+    pub(super) fn last_shut(&self, window: &Name, slot: u32, devices: &DeviceTable) -> Option<EventTime> {
         let of_slot = self.by_slot.iter().filter(|fence| fence.window == *window);
         let of_slot = of_slot.filter_map(|fence| fence.until.get(&slot));
         let of_name = self.by_name.iter().filter(|named| named.window == *window);
-        let of_name = of_name.filter_map(|named| named.until.get(device));
+        let of_name = of_name.filter_map(|named| named.until.get(&devices.hashed_name(slot)));
         let everywhere = self.everywhere.iter().filter(|(known, _)| known == window).map(|(_, until)| until);
         of_slot.chain(of_name).chain(everywhere).copied().max()
-    }
-
-    /// True for a window that may not be opened. `device`: the name of the slot.
-    pub(super) fn stops(&self, window: &Name, slot: u32, device: &str, start: EventTime) -> bool {
-        self.last_shut(window, slot, device).is_some_and(|until| start <= until)
     }
 
     /// The fences of a slot.
@@ -190,7 +220,8 @@ impl Fences {
             put_str(out, named.window.as_str());
             put_u64(out, named.until.len() as u64);
             for (device, until) in &named.until {
-                put_str(out, device);
+                put_fixed(out, device.0);
+                put_fixed(out, device.1);
                 put_i64(out, until.as_millis());
             }
         }
@@ -225,8 +256,8 @@ impl Fences {
         for _ in 0..reader.u64()? {
             let window = Name::new(reader.str()?).ok_or(Damaged)?;
             for _ in 0..reader.u64()? {
-                let device = DeviceId::new(reader.str()?).ok_or(Damaged)?;
-                self.shut_for(&[&window], device.as_str(), EventTime::from_millis(reader.i64()?));
+                let device = (reader.fixed()?, reader.fixed()?);
+                self.shut_for(&window, device, EventTime::from_millis(reader.i64()?));
             }
         }
         for _ in 0..reader.u64()? {
@@ -240,7 +271,7 @@ impl Fences {
 impl Graves {
     /// For a stream that has ended.
     pub(super) fn dig(&mut self, stream: &Stream) {
-        let newest = stream.devices.occupied().filter_map(|slot| stream.devices.get(slot).newest()).max();
+        let newest = stream.everybody().map(|(_, newest)| newest).max();
         for window in stream.spec.windows.iter().map(|window| &window.name) {
             let Some(until) = newest.max(stream.fences.highest(window)) else { continue };
             self.add(&stream.spec.name, window, until);

@@ -12,6 +12,7 @@
 //! What ends emits its open windows marked `partial`: rather that than lose them. Ids that it
 //! has used stay shut (`fence.rs`), also where its name comes back later.
 
+mod borders;
 mod windows;
 
 use crate::model::ids::FieldIx;
@@ -114,6 +115,7 @@ impl Engine {
         let decoders = decoders.into_iter().zip(&spec.streams);
         self.decoders =
             decoders.map(|(decoder, wanted)| decoder.unwrap_or_else(|| Decoder::of(wanted, spec))).collect();
+        fitted.has_changed |= self.bound_borders(now, &fitted.untouched);
         fitted
     }
 
@@ -160,11 +162,10 @@ pub(super) struct Fitted {
 fn begin_anew(out: &mut Emit<'_>, old: Stream, wanted: &StreamSpec) -> Stream {
     let old = windows::end(out, old);
     let mut stream = Stream::new(wanted.clone());
-    stream.fences.take_over(&old.fences, |slot| old.devices.id(slot));
-    let names: Vec<_> = old.spec.windows.iter().map(|window| &window.name).collect();
-    for slot in old.devices.occupied() {
-        if let Some(newest) = old.devices.get(slot).newest() {
-            stream.fences.shut_for(&names, old.devices.name(slot), newest);
+    stream.fences.take_over(&old.fences, &old.devices);
+    for (who, newest) in old.everybody() {
+        for window in &old.spec.windows {
+            stream.fences.shut_for(&window.name, who, newest);
         }
     }
     stream.records = old.records;

@@ -41,6 +41,9 @@ use super::wire::{Damaged, Reader, put_i64, put_time, put_u64};
 /// Old definitions of one stream.
 pub(super) const RETIRING_MAX: usize = WINDOWS_MAX;
 
+/// Bytes of a tenure in memory; a snapshot has less.
+const TENURE_COST: usize = 48;
+
 /// Starts that are tried for one at which windows of both definitions begin.
 const COMMON_STARTS_MAX: usize = 64;
 
@@ -142,14 +145,21 @@ impl Stream {
             let tenure = self.retiring[old].tenures.get(&slot);
             return tenure.is_some_and(|tenure| tenure.after.is_some_and(|after| start <= after));
         }
+        if self.fences.is_empty() {
+            return false;
+        }
         let name = &self.spec.windows[window].name;
-        !self.fences.is_empty() && self.fences.stops(name, slot, self.devices.name(slot), start)
+        self.fences.last_shut(name, slot, &self.devices).is_some_and(|until| start <= until)
     }
 
-    /// What a definition has for a slot; `None`: nothing. What an older one had that is over
-    /// already is the next one's: it is too late there, and that is told once.
-    #[cold]
-    pub(super) fn starts_of(&self, window: usize, slot: u32) -> Option<Starts> {
+    /// What a definition has of the windows of a record; `None`: nothing. What an older one had
+    /// that is over already is the next one's: it is too late there, and that is told once.
+    #[inline]
+    pub(super) fn starts_for(&self, window: usize, slot: u32, at: EventTime) -> Option<Starts> {
+        if self.retiring.is_empty() { Some(Starts::ALL) } else { self.starts_beside_others(window, slot, at) }
+    }
+
+    fn starts_beside_others(&self, window: usize, slot: u32, at: EventTime) -> Option<Starts> {
         let name = &self.spec.windows[window].name;
         let old = window.checked_sub(self.defined());
         let until = match old {
@@ -157,7 +167,17 @@ impl Stream {
             None => EventTime::MAX,
         };
         let earlier = old.unwrap_or(self.retiring.len());
-        Some(Starts { from: self.border_of(earlier, name, slot).unwrap_or(EventTime::MIN), until })
+        let starts = Starts { from: self.border_of(earlier, name, slot).unwrap_or(EventTime::MIN), until };
+        let concerns = starts == Starts::ALL
+            || match self.spec.windows[window].kind {
+                WindowKind::Tumbling { .. } | WindowKind::Calendar { .. } | WindowKind::Session { .. } => {
+                    starts.hold(at)
+                }
+                WindowKind::Sliding { size, slide, offset_ms } => {
+                    sliding::covering(at, size, slide, offset_ms).any(|interval| starts.hold(interval.start))
+                }
+            };
+        concerns.then_some(starts)
     }
 
     /// Where windows of this name begin to be those of the configuration.
@@ -178,21 +198,6 @@ impl Stream {
         let spec = &self.spec.windows[self.defined() + old];
         let last = end_after(until - Span::MILLI, spec.kind);
         (!self.watermark_of(slot).has_expired(last, spec.lateness)).then_some(until)
-    }
-
-    /// Whether a record has anything to do with a definition.
-    #[cold]
-    pub(super) fn concerns(&self, window: usize, slot: u32, at: EventTime) -> bool {
-        let Some(starts) = self.starts_of(window, slot) else { return false };
-        if starts == Starts::ALL {
-            return true;
-        }
-        match self.spec.windows[window].kind {
-            WindowKind::Tumbling { .. } | WindowKind::Calendar { .. } | WindowKind::Session { .. } => starts.hold(at),
-            WindowKind::Sliding { size, slide, offset_ms } => {
-                sliding::covering(at, size, slide, offset_ms).any(|interval| starts.hold(interval.start))
-            }
-        }
     }
 
     /// Whether a window of a definition that finishes ends behind the border, so that it lacks
@@ -235,6 +240,19 @@ impl Stream {
         }
         self.remove_retired();
         true
+    }
+
+    /// Bytes of borders.
+    pub(super) fn tenures_cost(&self) -> usize {
+        self.retiring.iter().map(|retiring| retiring.tenures.len()).sum::<usize>() * TENURE_COST
+    }
+
+    /// Ends the oldest definition that finishes, whose windows are gone.
+    pub(super) fn drop_oldest_retired(&mut self) {
+        if let Some(oldest) = self.retiring.first_mut() {
+            *oldest = Retiring::default();
+            self.remove_retired();
+        }
     }
 
     fn holds_any(&self, window: usize, slot: u32) -> bool {

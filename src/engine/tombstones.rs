@@ -31,14 +31,14 @@ pub(super) struct Tombstone {
     pub newest: Option<EventTime>,
 }
 
-/// 128 bits that are the same on every machine.
-type Name = (u64, u64);
+/// A name in 128 bits that are the same on every machine.
+pub(super) type HashedName = (u64, u64);
 
 /// The tombstones of one stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tombstones {
-    by_name: BTreeMap<Name, (u64, Tombstone)>,
-    by_order: BTreeMap<u64, Name>,
+    by_name: BTreeMap<HashedName, (u64, Tombstone)>,
+    by_order: BTreeMap<u64, HashedName>,
     next_order: u64,
     /// Orders before this one are durable.
     durable: u64,
@@ -75,6 +75,11 @@ impl Tombstones {
         self.by_name.get(&hashed(kind, name)).map(|(_, tombstone)| *tombstone)
     }
 
+    /// What is left of all of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = (HashedName, Tombstone)> {
+        self.by_name.iter().map(|(name, (_, tombstone))| (*name, *tombstone))
+    }
+
     /// The device or group is back.
     pub(super) fn take(&mut self, kind: SlotKind, name: &str) -> Option<Tombstone> {
         if self.by_name.is_empty() {
@@ -88,12 +93,12 @@ impl Tombstones {
         self.by_name.values_mut().for_each(|(_, tombstone)| change(tombstone));
     }
 
-    fn insert(&mut self, order: u64, name: Name, tombstone: Tombstone) {
+    fn insert(&mut self, order: u64, name: HashedName, tombstone: Tombstone) {
         self.by_name.insert(name, (order, tombstone));
         self.by_order.insert(order, name);
     }
 
-    fn remove(&mut self, name: Name) -> Option<Tombstone> {
+    fn remove(&mut self, name: HashedName) -> Option<Tombstone> {
         let (order, tombstone) = self.by_name.remove(&name)?;
         self.by_order.remove(&order);
         if order < self.durable {
@@ -170,7 +175,7 @@ impl Tombstone {
 }
 
 /// FNV-1a from two starting points, finished as in `SplitMix64`.
-fn hashed(kind: SlotKind, name: &str) -> Name {
+pub(super) fn hashed(kind: SlotKind, name: &str) -> HashedName {
     let start = match kind {
         SlotKind::Device => 0,
         SlotKind::Group => 1,

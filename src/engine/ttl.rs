@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::limits::TOMBSTONES_MAX;
-use crate::model::time::Span;
+use crate::model::time::{EventTime, Span};
 
 use super::add::window_tag;
 use super::devices::{self, SlotKind};
@@ -27,7 +27,7 @@ use super::scope::Rules;
 use super::spec::{Scope, StreamSpec, WindowKind, WindowSpec};
 use super::stream::Stream;
 use super::timers::LiveTime;
-use super::tombstones::Tombstone;
+use super::tombstones::{HashedName, Tombstone};
 use super::watermark::Watermark;
 
 impl Stream {
@@ -171,6 +171,13 @@ impl Stream {
         self.retiring.iter_mut().for_each(|retiring| retiring.forget(slot));
         self.devices.free(slot);
         self.changes.ledger = true;
+    }
+
+    /// The newest record of each device and group, also of those that are gone.
+    pub(super) fn everybody(&self) -> impl Iterator<Item = (HashedName, EventTime)> {
+        let newest = |slot| Some((self.devices.hashed_name(slot), self.devices.get(slot).newest()?));
+        let gone = self.tombstones.all().filter_map(|(name, tombstone)| Some((name, tombstone.newest?)));
+        self.devices.occupied().filter_map(newest).chain(gone)
     }
 
     /// A device or group that has just got its slot goes on from its tombstone.

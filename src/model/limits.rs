@@ -119,6 +119,15 @@ pub const BACKFILL_WINDOWS_MAX: usize = 256;
 /// this, so that they never keep a window from being opened. Beyond it they go on with
 /// what they have, and say that they are approximate where that makes a difference.
 pub const GROWTH_COST_MAX: usize = OPEN_COST_MAX / 2;
+/// What keeps ids of windows from being used twice when the configuration changes, for all
+/// streams together: one changed window of 100,000 devices. Full: see `engine::fit::borders`.
+pub const BORDERS_COST_MAX: usize = 8 * 1024 * 1024;
+/// What the sessions, queues and retained messages of the listener may take of a snapshot, by
+/// `BrokerLimits::cost`. The configuration is checked against it.
+pub const LISTENER_COST_MAX: usize = 52 * 1024 * 1024;
+/// Messages at `QoS` 2 of all clients of MQTT 3.1.1 together that may be between PUBREC and
+/// PUBREL beyond what each may have in flight. Full: such a client is sent away.
+pub const INBOUND_MAX: usize = 256 * 1024;
 /// Sliding windows that hold one record, at most: each is updated by it.
 pub const SLIDES_MAX: u64 = 1_000;
 /// Joins of one configuration.
@@ -252,7 +261,9 @@ pub const STATE_COST_MAX: usize = OPEN_COST_MAX
     + JOINS_BYTES_MAX
     + DEDUP_BYTES_MAX
     + SPARKPLUG_BYTES_MAX
-    + CARRY_BYTES_MAX;
+    + CARRY_BYTES_MAX
+    + BORDERS_COST_MAX
+    + LISTENER_COST_MAX;
 /// The outbox in a snapshot: each row behind its length, each block with its place.
 const OUTBOX_COST_MAX: usize = OUTBOX_MEMORY_MAX / 8 * 9 + OUTBOX_BLOCKS_MAX * 40 + DEAD_LETTERS_BYTES_MAX * 2;
 /// Books, definitions and field names of all streams.

@@ -3,6 +3,7 @@
 use tidegate::config::boot::{AccessRule, AccessSpec, ConnectionLimits, ServerTlsSpec, SocketAddress, SocketSpec};
 use tidegate::config::check::listener::shown;
 use tidegate::engine::broker::limits::BrokerLimits;
+use tidegate::model::limits::LISTENER_COST_MAX;
 
 use super::*;
 
@@ -242,9 +243,9 @@ const WRONG: &[Case] = &[
     ("subscriptions_size = \"512KiB\"", "subscriptions_size = \"1KiB\"", &[("subscriptions_size", "64KiB to 64MiB")]),
     ("max_in_flight = 20", "max_in_flight = 65535", &[("max_in_flight", "1 to 1000")]),
     ("queue_messages = 100", "queue_messages = -1", &[("queue_messages", "1 to 100000")]),
-    ("\"1MiB\"", "\"1GiB\"", &[("queue_size", "must be from 64KiB to 256MiB")]),
+    ("\"1MiB\"", "\"1GiB\"", &[("queue_size", "must be from 64KiB to 32MiB")]),
     ("retained_messages = 50", "retained_messages = 0", &[("retained_messages", "1 to 100000")]),
-    ("\"128KiB\"", "\"1KiB\"", &[("retained_size", "must be from 64KiB to 64MiB")]),
+    ("\"128KiB\"", "\"1KiB\"", &[("retained_size", "must be from 64KiB to 32MiB")]),
     ("\"2MiB\"", "\"2MB\"", &[("memory", "\"2MiB\"")]),
     // --- rules
     ("publish = \"local/#\"", "publsh = \"local/#\"", &[("rules[2].publsh", "did you mean `publish`?")]),
@@ -258,6 +259,36 @@ const WRONG: &[Case] = &[
     ("user = \"dash*\"", "user = \"\"", &[("rules[0].user", "is empty")]),
     ("user = \"dash*\"", "user = [\"a\"]", &[("rules[0].user", "must be a user name")]),
 ];
+
+#[test]
+fn what_clients_may_leave_behind_has_room_in_the_state() {
+    for (text, expected) in [
+        ("", None),
+        ("queue_size = '32MiB'", None),
+        ("retained_size = '32MiB'", None),
+        ("subscriptions_size = '64MiB'", None),
+        ("max_sessions = 20000", None),
+        ("max_sessions = 50000\nmax_in_flight = 20", None),
+        ("queue_size = '32MiB'\nretained_size = '16MiB'", Some(("queue_size", "60MiB of the state, at most 52MiB"))),
+        ("queue_size = '16MiB'\nretained_size = '32MiB'", Some(("retained_size", "less; `queue_size`"))),
+        ("subscriptions_size = '64MiB'\nqueue_size = '20MiB'", Some(("subscriptions_size", "60MiB of the state"))),
+        ("max_sessions = 50000", Some(("max_sessions", "a smaller `max_in_flight`"))),
+    ] {
+        let whole = with(&format!("[listener]\n{text}\n"));
+        match expected {
+            None => {
+                let broker = accepted(&whole).config.pipeline.broker.unwrap();
+                assert!(broker.cost() <= LISTENER_COST_MAX, "{text}: {}", broker.cost());
+            }
+            Some((key, part)) => {
+                let problems = refused(&whole).problems;
+                assert_eq!(problems.len(), 1, "{text}: {problems:#?}");
+                assert_eq!(problems[0].path, format!("listener.{key}"), "{text}");
+                assert!(problems[0].to_string().contains(part), "{text}: {}", problems[0]);
+            }
+        }
+    }
+}
 
 #[test]
 fn every_wrong_value_of_the_listener_is_named_with_path_place_and_hint() {

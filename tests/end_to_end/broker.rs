@@ -282,7 +282,7 @@ impl Drop for Broker {
 /// What these lines of mosquitto's configuration are in ours, and whether it persists. `None`:
 /// only mosquitto has that.
 fn own_config(lines: &[&str]) -> Option<(String, bool)> {
-    let mut lines_of_ours = vec!["queue_size = '64MiB'".to_owned()];
+    let mut lines_of_ours = vec!["queue_size = '32MiB'\nmax_sessions = 100".to_owned()];
     let mut persists = false;
     for line in lines {
         let (name, value) = line.split_once(' ')?;

@@ -24,6 +24,7 @@ use rumqttc::mqttbytes::v4::{
 
 pub use self::publisher::Publisher;
 pub use self::subscriber::{Received, Subscriber};
+use super::codec::v4::reason_of;
 use super::foreign;
 use super::reason::Reason;
 use crate::agent::clock;
@@ -177,7 +178,7 @@ impl Connection {
                 Some(Incoming::ConnAck { code: ConnectReturnCode::Success, resumed }) => {
                     return Ok((connection, resumed));
                 }
-                Some(Incoming::ConnAck { code, .. }) => return Err(ClientError::Refused(refusal(code))),
+                Some(Incoming::ConnAck { code, .. }) => return Err(ClientError::Refused(reason_of(code))),
                 Some(Incoming::Publish(_) | Incoming::PubAck(_) | Incoming::SubAck(_) | Incoming::Other) | None => {}
             }
         }
@@ -251,17 +252,6 @@ impl Connection {
 
 fn is_closed(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe)
-}
-
-fn refusal(code: ConnectReturnCode) -> Reason {
-    Reason::of_connack(match code {
-        ConnectReturnCode::Success => 0,
-        ConnectReturnCode::RefusedProtocolVersion => 1,
-        ConnectReturnCode::BadClientId => 2,
-        ConnectReturnCode::ServiceUnavailable => 3,
-        ConnectReturnCode::BadUserNamePassword => 4,
-        ConnectReturnCode::NotAuthorized => 5,
-    })
 }
 
 fn incoming(packet: Packet) -> Incoming {

@@ -20,7 +20,7 @@ use crate::model::limits::PACKET_BYTES_MAX;
 
 use super::packet::{FromBroker, Greeting, ToBroker};
 
-mod v4;
+pub(super) mod v4;
 mod v5;
 
 /// Bytes of a text in MQTT, whose length has 16 bits.

@@ -11,7 +11,7 @@ use crate::config::problem::{Report, Wrong};
 use crate::config::raw::Value;
 use crate::engine::broker::limits::BrokerLimits;
 use crate::engine::spec::CommitSpec;
-use crate::model::limits::PAYLOAD_BYTES_MAX;
+use crate::model::limits::{LISTENER_COST_MAX, PAYLOAD_BYTES_MAX};
 use crate::model::time::Span;
 
 use super::table::Table;
@@ -36,9 +36,10 @@ pub(super) const SUBSCRIPTIONS: RangeInclusive<usize> = 1..=1_024;
 pub(super) const SUBSCRIPTIONS_SIZE: RangeInclusive<u64> = 64 << 10..=64 << 20;
 pub(super) const IN_FLIGHT: RangeInclusive<usize> = 1..=1_000;
 pub(super) const MESSAGES: RangeInclusive<usize> = 1..=100_000;
-pub(super) const QUEUE: RangeInclusive<u64> = 64 << 10..=256 << 20;
-/// All of it is in memory, and in each snapshot.
-pub(super) const RETAINED: RangeInclusive<u64> = 64 << 10..=64 << 20;
+/// All of it is in memory, and in each snapshot; see also [`LISTENER_COST_MAX`].
+pub(super) const QUEUE: RangeInclusive<u64> = 64 << 10..=32 << 20;
+/// As above.
+pub(super) const RETAINED: RangeInclusive<u64> = 64 << 10..=32 << 20;
 pub(super) const MEMORY: RangeInclusive<u64> = 1 << 20..=256 << 20;
 
 /// The listener: what the shell is told, and what the engine is.
@@ -70,7 +71,7 @@ pub(super) fn check(
         sockets::check_who_gets_in(&table, sockets, access, report);
     }
     let connections = connections(&table, report);
-    let limits = broker(&table, report);
+    let limits = broker(&table, report).filter(|limits| has_room(&table, limits, report));
     if let (Some(limits), Some(commit)) = (limits, commit)
         && table.get("ack_within").is_some()
         && limits.ack_within > commit.budget.map_or(commit.interval, |budget| budget.interval_max)
@@ -125,6 +126,35 @@ fn connections(table: &Table<'_>, report: &mut Report) -> Option<ConnectionLimit
         connect_within: connect_within?,
         keep_alive_max: keep_alive_max?.unwrap_or(Span::ZERO),
     })
+}
+
+/// Whether all that clients may leave behind can be kept.
+fn has_room(table: &Table<'_>, limits: &BrokerLimits, report: &mut Report) -> bool {
+    let (whole, most) = (limits.cost(), LISTENER_COST_MAX);
+    if whole <= most {
+        return true;
+    }
+    let least = |key: &str| match key {
+        "queue_size" => BrokerLimits { queue_bytes: 0, ..*limits },
+        "retained_size" => BrokerLimits { retained_bytes: 0, ..*limits },
+        "subscriptions_size" => BrokerLimits { subscription_bytes: 0, ..*limits },
+        _ => BrokerLimits { sessions: 0, ..*limits },
+    };
+    let parts = ["queue_size", "retained_size", "subscriptions_size", "max_sessions"];
+    let largest = parts.into_iter().min_by_key(|key| least(key).cost()).unwrap_or("queue_size");
+    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+    let wrong = Wrong::new(format!(
+        "what clients may leave behind would take {}MiB of the state, at most {}MiB, and most of it is this",
+        mib(whole),
+        mib(most),
+    ));
+    let hint = if largest == "max_sessions" {
+        "fewer, or a smaller `max_in_flight`: each session may take 12 bytes for each of those"
+    } else {
+        "less; `queue_size`, `retained_size`, half of `subscriptions_size` and the sessions count"
+    };
+    report.problem(&table.spot_of(largest), wrong.hint(hint));
+    false
 }
 
 /// 0: no bound.

@@ -3,6 +3,10 @@
 //!
 //! Each session has its turn. A subscription that is made again begins again, and there is no
 //! more to do than there are subscriptions.
+//!
+//! How far it has come is not stored. So a session that is stored is told that it has subscribed
+//! when the last piece is in its queue: with the power gone before that, its client asks again,
+//! and is not left without a part of what is retained.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +16,9 @@ use super::Broker;
 use super::deliver::Want;
 use super::messages::size_of;
 use super::outgoing::ENTRY_BYTES;
-use super::packet::Qos;
-use super::session::SessionNo;
+use super::packet::{Qos, ToClient};
+use super::retained::Retained;
+use super::session::{Session, SessionNo};
 use super::subscriptions::Options;
 
 /// Topics that are looked at for one session before others have their turn.
@@ -27,6 +32,16 @@ pub(super) struct CatchUp {
     waiting: BTreeMap<(SessionNo, Box<str>), Wanted>,
     /// Who had the last turn.
     last: Option<SessionNo>,
+    /// SUBACKs that wait for the last piece.
+    answers: BTreeMap<SessionNo, Vec<Answer>>,
+}
+
+/// What a SUBSCRIBE is answered with.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) connection: u32,
+    pub(super) packet: u16,
+    pub(super) codes: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -34,6 +49,13 @@ struct Wanted {
     options: Options,
     /// The last topic that was looked at.
     after: Option<Box<str>>,
+}
+
+/// Some of what is retained, for one subscription.
+struct Piece {
+    options: Options,
+    found: Vec<(Retained, bool)>,
+    looked_at: usize,
 }
 
 impl CatchUp {
@@ -50,6 +72,20 @@ impl CatchUp {
         if !self.waiting.is_empty() {
             self.waiting.remove(&(session, filter.into()));
         }
+    }
+
+    /// Answers that a session waits for.
+    pub(super) fn answers(&self, session: SessionNo) -> usize {
+        self.answers.get(&session).map_or(0, Vec::len)
+    }
+
+    /// Nobody waits for them any more.
+    pub(super) fn forget_answers(&mut self, session: SessionNo) {
+        self.answers.remove(&session);
+    }
+
+    fn has(&self, session: SessionNo) -> bool {
+        self.first_of(session).is_some_and(|(first, _)| first == session)
     }
 
     fn first_of(&self, from: SessionNo) -> Option<(SessionNo, Box<str>)> {
@@ -73,8 +109,11 @@ impl Broker {
         while left > 0
             && let Some((session, filter)) = self.catch_up.next()
         {
-            left = left.saturating_sub(self.catch_up_on(now, session, &filter).max(1));
+            let Some(piece) = self.next_piece(now, session, &filter) else { continue };
+            left = left.saturating_sub(piece.looked_at.max(1));
+            self.offer_piece(now, session, piece);
             self.deliver(session);
+            self.answer_who_is_done(session);
         }
     }
 
@@ -83,32 +122,64 @@ impl Broker {
         !self.catch_up.is_empty()
     }
 
-    /// The first piece at once: mostly it is the only one.
+    /// Answers a SUBSCRIBE, and sends the first piece at once: mostly it is the only one.
     pub(super) fn begin_to_catch_up<'f>(
         &mut self,
         now: Now,
         number: SessionNo,
+        answer: Answer,
         fresh: impl Iterator<Item = (&'f str, Options)>,
     ) {
-        let mut left = PIECE;
+        let (mut left, mut pieces) = (PIECE, Vec::new());
         for (filter, options) in fresh {
             self.catch_up.add(number, filter, options);
-            if left > 0 {
-                left = left.saturating_sub(self.catch_up_on(now, number, filter).max(1));
+            if left > 0
+                && let Some(piece) = self.next_piece(now, number, filter)
+            {
+                left = left.saturating_sub(piece.looked_at.max(1));
+                pieces.push(piece);
             }
+        }
+        let is_durable = self.sessions.get(&number).is_some_and(Session::is_durable);
+        if is_durable && self.catch_up.has(number) {
+            self.catch_up.answers.entry(number).or_default().push(answer);
+        } else {
+            self.answer(answer, self.has_new_subscriptions(number));
+        }
+        for piece in pieces {
+            self.offer_piece(now, number, piece);
         }
         self.deliver(number);
     }
 
-    /// Returns how many topics were looked at.
-    fn catch_up_on(&mut self, now: Now, number: SessionNo, filter: &str) -> usize {
+    /// When a session has the last piece. What it was sent is durable before it is told.
+    pub(super) fn answer_who_is_done(&mut self, number: SessionNo) {
+        if self.catch_up.answers.is_empty() || self.catch_up.has(number) {
+            return;
+        }
+        for answer in self.catch_up.answers.remove(&number).unwrap_or_default() {
+            self.answer(answer, true);
+        }
+    }
+
+    fn answer(&mut self, answer: Answer, wait: bool) {
+        let Answer { connection, packet, codes } = answer;
+        self.send(connection, ToClient::SubAck { packet, codes }, wait);
+    }
+
+    fn next_piece(&mut self, now: Now, number: SessionNo, filter: &str) -> Option<Piece> {
         let key = (number, Box::from(filter));
-        let Some(Wanted { options, after }) = self.catch_up.waiting.get(&key).cloned() else { return 0 };
+        let Wanted { options, after } = self.catch_up.waiting.get(&key)?.clone();
         let (found, looked_at, next) = self.retained.wanted(now, filter, after.as_deref(), PIECE);
         match (next, self.catch_up.waiting.get_mut(&key)) {
             (Some(next), Some(wanted)) => wanted.after = Some(next),
             (_, _) => _ = self.catch_up.waiting.remove(&key),
         }
+        Some(Piece { options, found, looked_at })
+    }
+
+    fn offer_piece(&mut self, now: Now, number: SessionNo, piece: Piece) {
+        let Piece { options, found, .. } = piece;
         // Not before the subscription itself is durable.
         let wait = self.has_new_subscriptions(number);
         for (retained, is_held) in found {
@@ -125,6 +196,5 @@ impl Broker {
             }
             self.offer(now, number, delivery, &mut None);
         }
-        looked_at
     }
 }

@@ -67,6 +67,7 @@ impl Broker {
     pub(super) fn close(&mut self, now: Now, connection: u32) {
         let Some(link) = self.links.remove(&connection) else { return };
         let number = link.session;
+        self.catch_up.forget_answers(number);
         let Some(session) = self.sessions.get_mut(&number) else { return };
         session.outgoing.handle_gone();
         let until = now.proc + session.expiry();
@@ -231,11 +232,13 @@ impl Broker {
     /// Removes all traces of a session from memory.
     pub(super) fn forget(&mut self, number: SessionNo) {
         self.set_due(number, None);
+        self.catch_up.forget_answers(number);
         let Some(session) = self.sessions.remove(&number) else { return };
         if let Some(connection) = session.connection() {
             self.links.remove(&connection);
         }
         self.names.remove(&session.client_id);
+        self.inbound -= session.inbound.len();
         for filter in session.subscriptions.keys() {
             self.leave(filter, number);
         }

@@ -4,6 +4,7 @@ use super::packet::{Farewell, Publish, Qos, ToClient};
 use super::session::SessionNo;
 use super::{Broker, INBOUND_V311, Link};
 use crate::engine::redelivery::fingerprint;
+use crate::model::limits::INBOUND_MAX;
 
 /// What a PUBLISH is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,12 +67,14 @@ impl Broker {
             Qos::ExactlyOnce if session.inbound.contains(&packet) => return Seen::Known,
             Qos::ExactlyOnce => {
                 let in_flight = usize::from(self.limits.in_flight);
-                let max = if is_v5 { in_flight } else { in_flight.max(INBOUND_V311) };
+                let has_room = !is_v5 && self.inbound < INBOUND_MAX;
+                let max = if has_room { in_flight.max(INBOUND_V311) } else { in_flight };
                 if session.inbound.len() >= max {
                     self.expel(self.now, connection, Farewell::QuotaExceeded);
                     return Seen::Refused;
                 }
                 session.inbound.insert(packet);
+                self.inbound += 1;
                 if session.is_durable() {
                     session.changes.inbound.insert(packet);
                 }
@@ -87,6 +90,7 @@ impl Broker {
     pub(super) fn handle_pubrel(&mut self, connection: u32, number: SessionNo, packet: u16) {
         let Some(session) = self.sessions.get_mut(&number) else { return };
         let found = session.inbound.remove(&packet);
+        self.inbound -= usize::from(found);
         let durable = session.is_durable();
         if found && durable {
             session.changes.inbound.insert(packet);

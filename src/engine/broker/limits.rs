@@ -1,7 +1,15 @@
 //! What the broker of the listener keeps at most. Everything in it is bounded; what happens
 //! when a bound is met stands at each.
 
+use crate::model::limits::INBOUND_MAX;
 use crate::model::time::Span;
+
+/// Bytes of a session as stored: its name and deadlines, and its place.
+const SESSION_BYTES: usize = 192;
+/// The same for each message that may be in flight: what it was at `QoS` 1, or its packet id at
+/// `QoS` 2.
+const IN_FLIGHT_BYTES: usize = 12;
+const PACKET_ID_BYTES: usize = 4;
 
 /// Bounds of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,5 +55,16 @@ impl Default for BrokerLimits {
             session_expiry_max: Span::from_secs(7 * 86_400),
             ack_within: Span::from_millis(50),
         }
+    }
+}
+
+impl BrokerLimits {
+    /// Bytes that all of it may take of a snapshot. Filters are counted twice in memory, and
+    /// stand there once; so do messages that many wait for.
+    pub fn cost(&self) -> usize {
+        let session = SESSION_BYTES + usize::from(self.in_flight) * IN_FLIGHT_BYTES;
+        let filters = self.subscription_bytes / 2;
+        let state = self.queue_bytes + self.retained_bytes + filters + INBOUND_MAX * PACKET_ID_BYTES;
+        self.sessions.saturating_mul(session).saturating_add(state)
     }
 }

@@ -116,6 +116,8 @@ pub struct Broker {
     announcements: VecDeque<(Option<SessionNo>, Message)>,
     is_announcing: bool,
     catch_up: CatchUp,
+    /// Messages at `QoS` 2 of all sessions that are not released.
+    inbound: usize,
     counters: Counters,
 }
 
@@ -161,6 +163,7 @@ impl Broker {
             announcements: VecDeque::new(),
             is_announcing: false,
             catch_up: CatchUp::default(),
+            inbound: 0,
             counters: Counters::default(),
         }
     }
@@ -191,7 +194,7 @@ impl Broker {
             | ClientEvent::Disconnect { .. }
             | ClientEvent::Gone => usize::MAX,
         };
-        if link.held >= held_max {
+        if link.held + self.catch_up.answers(link.session) >= held_max {
             return self.expel(now, connection, Farewell::QuotaExceeded);
         }
         let session = link.session;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::time::Now;
 
 use super::Broker;
+use super::catch_up::Answer;
 use super::packet::{Filter, Qos, RetainHandling, ToClient};
 use super::session::SessionNo;
 use super::subscriptions::{Options, Subscriber, Tree, bytes_of, fits, split_shared};
@@ -57,9 +58,8 @@ impl Broker {
                 }
             }
         }
-        let wait = self.has_new_subscriptions(number);
-        self.send(connection, ToClient::SubAck { packet, codes }, wait);
-        self.begin_to_catch_up(now, number, fresh.iter().map(|fresh| (fresh.filter, fresh.options)));
+        let answer = Answer { connection, packet, codes };
+        self.begin_to_catch_up(now, number, answer, fresh.iter().map(|fresh| (fresh.filter, fresh.options)));
     }
 
     pub(super) fn handle_unsubscribe(&mut self, connection: u32, number: SessionNo, packet: u16, filters: &[String]) {
@@ -76,6 +76,7 @@ impl Broker {
         }
         let wait = self.has_new_subscriptions(number);
         self.send(connection, ToClient::UnsubAck { packet, codes }, wait);
+        self.answer_who_is_done(number);
     }
 
     /// True when there was one already; the reason code when it cannot be.

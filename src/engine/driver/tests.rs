@@ -312,3 +312,57 @@ fn a_budget_holds_a_full_window_back_and_a_stop_waits_for_nothing() {
     driver.stop(at(20_101), &mut |_| acks += 1);
     assert_eq!(acks, 81);
 }
+
+/// A store that takes nothing while it is told so.
+#[derive(Debug)]
+struct Stuck(Ring<MemorySlots>, std::rc::Rc<core::cell::Cell<bool>>);
+
+impl Stuck {
+    fn then<T>(&mut self, what: impl FnOnce(&mut Ring<MemorySlots>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.1.get() { Err(StoreError::Full) } else { what(&mut self.0) }
+    }
+}
+
+impl Chain for Stuck {}
+
+impl Store for Stuck {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        self.0.load()
+    }
+    fn commit(&mut self, page: &[u8]) -> Result<(), StoreError> {
+        self.then(|ring| ring.commit(page))
+    }
+    fn snapshot(&mut self, state: &[u8]) -> Result<(), StoreError> {
+        self.then(|ring| ring.snapshot(state))
+    }
+    fn wants_snapshot(&self) -> bool {
+        self.0.wants_snapshot()
+    }
+    fn bytes_written(&self) -> u64 {
+        self.0.bytes_written()
+    }
+}
+
+#[test]
+fn while_the_card_takes_nothing_the_configuration_stays_and_nothing_is_acknowledged() {
+    let stuck = std::rc::Rc::new(core::cell::Cell::new(false));
+    let mut driver =
+        Driver::start(with_fields(&["v"]), Stuck(memory_store(), std::rc::Rc::clone(&stuck)), at(0)).unwrap();
+    take(&mut driver, 1, "s/a");
+    stuck.set(true);
+    let mut effects = 0;
+    let to = with_fields(&["v", "w"]);
+    let refused = driver.reconfigure(at(2), &to, &mut |_| effects += 1).unwrap_err();
+    assert!(matches!(&refused, ReconfigureError::Storage(reason) if !reason.is_empty()), "{refused}");
+    assert_eq!(effects, 0);
+    assert_eq!(driver.engine.spec.streams, with_fields(&["v"]).streams);
+    assert!(driver.storage_status().failure.is_some());
+
+    // With room again it is asked for once more.
+    stuck.set(false);
+    driver.reconfigure(at(60_000), &to, &mut |_| effects += 1).unwrap();
+    assert_eq!(effects, 1, "what came before is acknowledged");
+    assert_eq!(driver.engine.spec.streams, to.streams);
+    let loaded = Driver::start(to, driver.into_store(), at(61_000)).unwrap();
+    assert_eq!(loaded.status(at(61_000)).streams[0].ledger.accepted, 1);
+}

@@ -82,7 +82,7 @@ fn tenures(old: &mut Stream, window: usize, wanted: &StreamSpec) -> Retiring {
         let from = before.unwrap_or(EventTime::MIN).max(newest + Span::MILLI);
         let until = common_start(from, stored.kind, heir.map_or(stored.kind, |heir| heir.kind));
         // That of the definition before it, if there was one, and where lateness grew since.
-        let after = old.fences.last_shut(&stored.name, slot, old.devices.name(slot));
+        let after = old.fences.last_shut(&stored.name, slot, &old.devices);
         retiring.set(slot, Tenure { until, after });
         old.fences.shut(&stored.name, slot, until - Span::MILLI);
     }

@@ -35,12 +35,12 @@ use crate::model::limits::{self, PAGE_SLOTS_MAX};
 /// Snapshot slots in one set: room for a state of [`STATE_BYTES_MAX`] that nothing
 /// can compress. (sled's list of slot names must stay within one page of 64 KiB: some
 /// 10,000 names of at most 6 bytes as stored.)
-pub const SNAPSHOT_SLOTS_MAX: usize = 1_400;
+pub const SNAPSHOT_SLOTS_MAX: usize = 2_800;
 
 /// Bytes of a page or snapshot before packing. What unpacks to more is taken
 /// for damaged, so that a few stored bytes cannot claim the board's memory. What the
 /// engine may hold is below it: see `limits::STATE_COST_MAX`.
-pub const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const STATE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Pages of so many bytes, and of so many times the snapshot, are worth a new one: the
 /// medium holds two sets of them, and a start reads them and makes all that is in them

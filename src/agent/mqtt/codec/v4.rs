@@ -27,7 +27,7 @@ pub(super) fn decode(mut frame: Frame) -> Result<FromBroker, CodecError> {
         Packet::SubAck(ack) => FromBroker::SubAck(grants(&ack)),
         Packet::ConnAck(ack) => FromBroker::ConnAck(ConnAck {
             resumed: ack.session_present,
-            reason: Reason::of_connack(return_code(ack.code)),
+            reason: reason_of(ack.code),
             terms: Terms::default(),
         }),
         Packet::PingResp => FromBroker::PingResp,
@@ -67,15 +67,16 @@ fn grants(ack: &SubAck) -> Vec<Grant> {
     ack.return_codes.iter().map(grant).collect()
 }
 
-fn return_code(code: ConnectReturnCode) -> u8 {
-    match code {
+/// What a broker's answer to CONNECT means.
+pub(in crate::agent::mqtt) fn reason_of(code: ConnectReturnCode) -> Reason {
+    Reason::of_connack(match code {
         ConnectReturnCode::Success => 0,
         ConnectReturnCode::RefusedProtocolVersion => 1,
         ConnectReturnCode::BadClientId => 2,
         ConnectReturnCode::ServiceUnavailable => 3,
         ConnectReturnCode::BadUserNamePassword => 4,
         ConnectReturnCode::NotAuthorized => 5,
-    }
+    })
 }
 
 pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecError> {

@@ -9,6 +9,7 @@ use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use crate::model::time::{ProcTime, Span};
 
@@ -26,6 +27,7 @@ pub struct ListenerFacts {
     connected: AtomicU64,
     accepted: AtomicU64,
     detail: Mutex<Detail>,
+    sockets_changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +81,20 @@ impl ListenerFacts {
     pub fn handle_socket(&self, address: &str, trouble: &str) {
         let mut detail = self.detail.lock().unwrap_or_else(PoisonError::into_inner);
         detail.sockets.insert(address.to_owned(), trouble.to_owned());
+        drop(detail);
+        self.sockets_changed.notify_one();
+    }
+
+    /// Until it listens on another socket, or does not; what was missed counts. For one waiter.
+    pub async fn sockets_changed(&self) {
+        self.sockets_changed.notified().await;
+    }
+
+    /// The first socket that it cannot listen on, and why.
+    pub fn unbound(&self) -> Option<String> {
+        let detail = self.detail.lock().unwrap_or_else(PoisonError::into_inner);
+        let (address, trouble) = detail.sockets.iter().find(|(_, trouble)| !trouble.is_empty())?;
+        Some(format!("{address}: {trouble}"))
     }
 
     /// Something is wrong although it listens; empty: no more.
@@ -173,10 +189,12 @@ mod tests {
         assert_eq!((status.connected, status.accepted, facts.connected()), (1, 2, 1));
         assert_eq!(status.refused, BTreeMap::from([("bad_password", 2)]));
         assert_eq!(status.sockets, ["127.0.0.1:1883"]);
+        assert_eq!(facts.unbound().as_deref(), Some("127.0.0.1:1884: in use"));
         assert_eq!(facts.trouble(), ["listener 127.0.0.1:1884: in use", "listener, password file: is not there"]);
         facts.set_notice("password file", "");
         facts.handle_socket("127.0.0.1:1884", "");
         assert!(facts.trouble().is_empty());
+        assert_eq!(facts.unbound(), None);
         drop(two);
         assert_eq!(facts.connected(), 0);
     }

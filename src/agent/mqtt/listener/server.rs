@@ -342,3 +342,6 @@ fn refusal(denied: Denied) -> Refusal {
         Denied::TooManyAttempts { .. } => Refusal::TooManyAttempts,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,7 +178,7 @@ pub static LISTENER: Section = Section {
             Default("8MiB"),
             size(&QUEUE),
             "'16MiB'",
-            "of what waits for all clients, 64KiB to 256MiB; beyond it the oldest of who has the most goes",
+            "of what waits for all clients, 64KiB to 32MiB; beyond it the oldest of who has the most goes",
         ),
         key(
             "retained_messages",
@@ -187,7 +187,7 @@ pub static LISTENER: Section = Section {
             "1000",
             "how many are retained, 1 to 100000; further ones are passed on and not kept",
         ),
-        key("retained_size", Default("4MiB"), size(&RETAINED), "'1MiB'", "of all retained ones, 64KiB to 64MiB"),
+        key("retained_size", Default("4MiB"), size(&RETAINED), "'1MiB'", "of all retained ones, 64KiB to 32MiB"),
         key(
             "memory",
             Default("16MiB"),

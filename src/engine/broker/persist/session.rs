@@ -236,8 +236,8 @@ impl Broker {
             for _ in 0..reader.u64()? {
                 let packet = reader.uint()?;
                 match reader.u8()? {
-                    0 => _ = session.inbound.remove(&packet),
-                    1 => _ = session.inbound.insert(packet),
+                    0 => self.inbound -= usize::from(session.inbound.remove(&packet)),
+                    1 => self.inbound += usize::from(session.inbound.insert(packet)),
                     _ => return Err(Damaged),
                 }
             }

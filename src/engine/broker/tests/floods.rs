@@ -4,13 +4,14 @@ use super::*;
 use crate::engine::broker::packet::Farewell;
 
 /// With so many retained messages, `kept/0` and so on.
-fn with_retained(count: usize) -> World {
+fn with_retained(count: u16, qos: Qos) -> World {
     let mut world = World::new();
     world.client(1, "device", 0);
     for number in 0..count {
         let topic = format!("kept/{number:04}");
-        world.publish(1, &Publish { retain: true, packet: None, ..publish(&topic, "x", Q0, 0) });
+        world.publish(1, &Publish { retain: true, ..publish(&topic, "x", qos, number + 1) });
     }
+    world.commit();
     world.client(2, "reader", 0);
     world.told();
     world
@@ -23,7 +24,7 @@ fn topics(world: &mut World, connection: u32) -> Vec<String> {
 
 #[test]
 fn what_is_retained_comes_in_pieces_each_message_once() {
-    let mut world = with_retained(3_000);
+    let mut world = with_retained(3_000, Q0);
     world.subscribe(2, &[filter("#", Q0), filter("kept/+", Q0)]);
     let mut got = topics(&mut world, 2);
     assert_eq!(got.len(), 256, "a piece of the first at once");
@@ -44,7 +45,7 @@ fn what_is_retained_comes_in_pieces_each_message_once() {
 
 #[test]
 fn whoever_asks_again_begins_again_and_whoever_goes_is_sent_no_more() {
-    let mut world = with_retained(1_000);
+    let mut world = with_retained(1_000, Q0);
     for _ in 0..50 {
         world.subscribe(2, &[filter("#", Q0)]);
     }
@@ -59,9 +60,84 @@ fn whoever_asks_again_begins_again_and_whoever_goes_is_sent_no_more() {
     assert!(!world.broker.is_behind());
 }
 
+/// Packet ids of the SUBACKs, and how many deliveries came before the last of them.
+fn answered(world: &mut World, connection: u32) -> (Vec<u16>, usize) {
+    let (mut answers, mut deliveries, mut before) = (Vec::new(), 0, 0);
+    for (_, what) in world.told().into_iter().filter(|(to, _)| *to == connection) {
+        match what {
+            ToClient::SubAck { packet, .. } => {
+                answers.push(packet);
+                before = deliveries;
+            }
+            ToClient::Publish(_) => deliveries += 1,
+            _ => {}
+        }
+    }
+    (answers, before)
+}
+
+#[test]
+fn who_outlives_the_connection_has_subscribed_when_all_of_it_is_in_the_queue() {
+    let mut world = with_retained(1_000, Q1);
+    world.client(3, "stays", 600);
+    let everything = [filter("#", Q1)];
+    world.say(3, ClientEvent::Subscribe { packet: 7, id: None, filters: &everything });
+    world.commit();
+    assert_eq!(answered(&mut world, 3).0, [0; 0], "the power may go here: three quarters would be missing");
+    world.say(3, ClientEvent::Subscribe { packet: 8, id: None, filters: &[filter("kept/0007", Q0)] });
+    world.commit();
+    assert_eq!(answered(&mut world, 3).0, [0; 0]);
+    while world.broker.is_behind() {
+        world.broker.catch_up(world.now());
+    }
+    assert_eq!(answered(&mut world, 3).0, [0; 0], "not before it is durable");
+    assert!(!world.broker.is_committed());
+    world.commit();
+    assert_eq!(answered(&mut world, 3).0, [7, 8]);
+    let status = world.broker.status();
+    assert_eq!((status.queued, status.counters.dropped_queue_full), (1_000, 0));
+
+    // Asked for in little, or by a session that ends with its connection, it is first.
+    world.say(3, ClientEvent::Subscribe { packet: 9, id: None, filters: &[filter("kept/0008", Q0)] });
+    world.commit();
+    assert_eq!(answered(&mut world, 3), (vec![9], 0));
+    world.say(2, ClientEvent::Subscribe { packet: 4, id: None, filters: &everything });
+    assert_eq!(answered(&mut world, 2), (vec![4], 0));
+}
+
+#[test]
+fn what_is_not_wanted_any_more_keeps_no_answer_back() {
+    let mut world = with_retained(1_000, Q1);
+    world.client(3, "stays", 600);
+    let everything = [filter("#", Q0)];
+    world.say(3, ClientEvent::Subscribe { packet: 7, id: None, filters: &everything });
+    world.say(3, ClientEvent::Unsubscribe { packet: 8, filters: &["#".to_owned()] });
+    world.commit();
+    assert_eq!(answered(&mut world, 3).0, [7]);
+
+    // Another connection of the session is not told what that one has asked.
+    world.say(3, ClientEvent::Subscribe { packet: 9, id: None, filters: &everything });
+    world.client(4, "stays", 600);
+    while world.broker.is_behind() {
+        world.broker.catch_up(world.now());
+    }
+    world.commit();
+    assert!(answered(&mut world, 4).0.is_empty());
+
+    // However many a client asks in the meantime.
+    let few = BrokerLimits { queue_messages: 3, in_flight: 2, ..BrokerLimits::default() };
+    world.broker.set_limits(few);
+    for packet in 10..17 {
+        world.say(4, ClientEvent::Subscribe { packet, id: None, filters: &everything });
+        world.commit();
+    }
+    let told = world.told();
+    assert!(told.contains(&(4, ToClient::Disconnect(Farewell::QuotaExceeded))));
+}
+
 #[test]
 fn sessions_have_their_turns() {
-    let mut world = with_retained(3_000);
+    let mut world = with_retained(3_000, Q0);
     world.client(3, "other", 0);
     for connection in [2, 3] {
         world.subscribe(connection, &[filter("#", Q0)]);

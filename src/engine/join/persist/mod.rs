@@ -139,7 +139,7 @@ impl Engine {
             now,
             live: self.idle_clock.read(now.proc),
             outbox: &mut self.outbox,
-            uplink_up: false,
+            uplink_up: self.uplink_up,
             streams: &self.streams,
             partial_before: self.partial_before,
             ended: false,
