@@ -49,7 +49,8 @@
 //! 4. [`EventTime`](model::time::EventTime), [`WallTime`](model::time::WallTime) and
 //!    [`ProcTime`](model::time::ProcTime) never mix; no persisted value is a
 //!    `ProcTime`. *(the type system; `tests/conformance`: restarted every seven lines)*
-//! 5. A watermark never moves back, not after a restart either.
+//! 5. A watermark never moves back, not after a restart either. A stream that means something else, or comes
+//!    back after it was taken out, is another stream: it has none yet.
 //!    *(`engine::watermark`; `tests/simulation`; `tests/laws`: also by a changed configuration)*
 //! 6. Bad input is data: counted by reason, never an error that reaches the loop.
 //!    *(`tests/decode`; `tests/end_to_end`: garbage)*

@@ -136,6 +136,10 @@ pub(super) fn drain(out: &mut Emit<'_>, old: &mut Stream, ends: impl Fn(usize) -
             if ends && (!pane.fired || pane.unseen) {
                 pane.partial = true;
                 let kind = if pane.fired { PaneKind::Late } else { PaneKind::OnTime };
+                let books = &mut old.windows[usize::from(pane.window)];
+                books.open -= pane.unsettled;
+                books.on_time += pane.unsettled;
+                pane.unsettled = 0;
                 emit_pane(out, &old.spec, &old.fields, name.as_str(), pane, kind, watermark);
             }
             !ends

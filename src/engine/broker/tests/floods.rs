@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::broker::packet::Farewell;
+use crate::model::limits::INBOUND_MAX;
 
 /// With so many retained messages, `kept/0` and so on.
 fn with_retained(count: u16, qos: Qos) -> World {
@@ -202,6 +203,34 @@ fn who_knows_no_receive_maximum_may_release_later() {
         assert_eq!((1..=3_000).take_while(is_taken).count(), expected, "5: {is_v5}");
         assert!(world.told().contains(&(1, ToClient::Disconnect(Farewell::QuotaExceeded))));
     }
+}
+
+#[test]
+fn what_all_together_have_not_released_is_bounded() {
+    let mut world = World::new();
+    let taken_of = |world: &mut World, number: u32| {
+        let v311 = Connect { is_v5: false, ..connect(&format!("device{number}"), true, 60) };
+        world.connect(number, &v311);
+        world.commit();
+        let is_taken = |packet: &u16| world.publish(number, &publish("t", "x", Q2, *packet)) == Seen::New;
+        let count = (1..=2_048).take_while(is_taken).count();
+        world.commit();
+        world.told();
+        count
+    };
+    let crowd = u32::try_from(INBOUND_MAX / 2_048).unwrap();
+    for number in 1..=crowd {
+        assert_eq!(taken_of(&mut world, number), 2_048);
+    }
+    assert_eq!(taken_of(&mut world, crowd + 1), 100, "what every client may have in flight");
+    (1..=2_048).for_each(|packet| world.say(1, ClientEvent::PubRel { packet }));
+    world.commit();
+    assert_eq!(
+        taken_of(&mut world, crowd + 2),
+        2_048 - 100,
+        "as many as were released, but for those of the one before"
+    );
+    assert_eq!(taken_of(&mut world, crowd + 3), 100);
 }
 
 #[test]

@@ -75,6 +75,11 @@ impl Scene {
         outbox.send(ToSocket::Tell(what)).expect("there is room");
         self.server.exchange.deal_once(&mut Vec::new());
     }
+
+    fn end(&self, outbox: ClientOutbox) {
+        drop(outbox);
+        self.server.exchange.deal_once(&mut Vec::new());
+    }
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -146,7 +151,7 @@ fn more_than_a_little_is_not_read_before_it_is_let_in() {
             }
             assert!(written >= SMALL_BYTES && written < 4 * SMALL_BYTES, "{written}");
             drop(client);
-            drop(outbox);
+            scene.end(outbox);
         };
         tokio::join!(scene.serve(stream), engine);
     });
