@@ -197,9 +197,5 @@ fn a_broker_that_lets_nobody_in_ends_a_run_at_once_and_one_that_is_full_is_told(
     let output = fleet(full.port, "--devices 10 --wait 3s").wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    // Which number it is, mosquitto decides: it forgets some of those that it turned away.
-    let there = said.lines().find_map(|line| line.split_once(" of 10 are there")?.0.rsplit(' ').next());
-    let there: u32 = there.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
-    assert!((4..10).contains(&there), "{said}");
-    assert!(said.contains(&format!("its limit is probably {there}")), "{said}");
+    assert!(said.contains("4 of 10 are there, and its limit is probably 4"), "{said}");
 }

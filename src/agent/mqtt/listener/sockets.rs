@@ -114,11 +114,12 @@ async fn accept_tcp(
         let is_loopback = from.ip().is_loopback();
         let peer = Peer { socket: Arc::clone(&shown), address: Some(from), is_loopback, certificate_name: None };
         let Some(counted) = admit(server, &peer, from.ip(), &addresses) else { continue };
+        // Now: many may be accepted before the first of them gets its turn.
+        let connected = server.facts.handle_connection();
         let _ = stream.set_nodelay(true);
         let (server, stop, tls, websocket) = (Arc::clone(server), stop.clone(), tls.clone(), spec.websocket);
         connections.spawn(async move {
-            let _counted = counted;
-            let _connected = server.facts.handle_connection();
+            let _counted = (counted, connected);
             let within = Duration::from_millis(server.limits.connect_within.as_millis());
             match tls {
                 None => serve(&server, Box::new(stream), peer, websocket, stop).await,
@@ -175,9 +176,10 @@ async fn accept_unix(
             server.note_ended("too_many_connections", &peer, "", &"there are as many as there may be");
             continue;
         }
+        let connected = server.facts.handle_connection();
         let (server, stop, websocket) = (Arc::clone(server), stop.clone(), spec.websocket);
         connections.spawn(async move {
-            let _connected = server.facts.handle_connection();
+            let _connected = connected;
             serve(&server, Box::new(stream), peer, websocket, stop).await;
         });
     }
