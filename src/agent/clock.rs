@@ -61,6 +61,17 @@ pub fn pause(span: Span) {
     std::thread::sleep(Duration::from_millis(span.as_millis()));
 }
 
+/// One life of the machine: what tells it from others, and how long it has lasted. Where the kernel does not say,
+/// all lives are one.
+pub fn boot() -> (String, Span) {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let id = read("/proc/sys/kernel/random/boot_id").trim().to_owned();
+    let uptime = read("/proc/uptime");
+    let secs: Option<f64> = uptime.split(' ').next().and_then(|secs| secs.parse().ok());
+    let uptime = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok()).unwrap_or_default();
+    (id, Span::from_millis(u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)))
+}
+
 /// Bits that differ between processes and gateways: enough to spread retries,
 /// not for secrets. The standard library keys its hash maps from the kernel's
 /// random source, which saves a dependency.

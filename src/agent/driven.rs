@@ -7,6 +7,7 @@ use crate::engine::chain::Chain;
 use crate::engine::driver::{Driver, StorageStatus};
 use crate::engine::outbox::Outbox;
 use crate::engine::samples::Sample;
+use crate::engine::spec::PipelineSpec;
 use crate::engine::status::Status;
 use crate::engine::step::{Effect, Event};
 use crate::engine::store::Store;
@@ -68,6 +69,29 @@ impl<S: Store + Chain> Engine for Driver<S> {
 
     fn outbox(&self) -> Option<&Outbox> {
         Some(self.engine().outbox())
+    }
+
+    fn reconfigure(
+        &mut self,
+        now: Now,
+        pipeline: &PipelineSpec,
+        perform: &mut dyn FnMut(Effect),
+    ) -> Result<(), String> {
+        Driver::reconfigure(self, now, pipeline, perform).map_err(|error| error.to_string())
+    }
+
+    fn flush(&mut self, now: Now, snapshot: bool, perform: &mut dyn FnMut(Effect)) -> Result<(), String> {
+        if snapshot {
+            Driver::stop(self, now, perform);
+        } else {
+            Driver::flush(self, now, perform);
+        }
+        self.storage_status().failure.map_or(Ok(()), Err)
+    }
+
+    fn devices(&self, stream: &str, after: &str, limit: usize) -> Option<serde_json::Value> {
+        let devices = self.engine().devices_of(stream, after, limit)?;
+        Some(serde_json::to_value(devices).expect("numbers and text always serialise"))
     }
 
     fn report(&self, now: Now) -> serde_json::Value {

@@ -11,6 +11,7 @@
 
 mod bursts;
 mod drops;
+mod orders;
 mod report;
 
 use std::io;
@@ -24,6 +25,7 @@ use crate::engine::broker::packet::ClientEvent;
 use crate::engine::broker::status::Counters;
 use crate::engine::outbox::Outbox;
 use crate::engine::samples::{Replay, Sample, Verdict};
+use crate::engine::spec::PipelineSpec;
 use crate::engine::step::{Clock, Effect, Event};
 use crate::engine::wear::Written;
 use crate::model::limits::{BATCH_MAX, COMMIT_MESSAGES_MAX, INBOX_LEN, REDELIVERY_LEN};
@@ -88,6 +90,24 @@ pub trait Engine {
     }
     /// Its outbox, to look at.
     fn outbox(&self) -> Option<&Outbox> {
+        None
+    }
+    /// Goes over to another configuration, between two commits.
+    ///
+    /// # Errors
+    /// Why it stays with the one that it has.
+    fn reconfigure(&mut self, _: Now, _: &PipelineSpec, _: &mut dyn FnMut(Effect)) -> Result<(), String> {
+        Err("this engine has one configuration".into())
+    }
+    /// Commits at once; `snapshot`: and writes all of the state.
+    ///
+    /// # Errors
+    /// What the store says.
+    fn flush(&mut self, _: Now, _snapshot: bool, _: &mut dyn FnMut(Effect)) -> Result<(), String> {
+        Ok(())
+    }
+    /// Devices of a stream behind one of them, by name; `None`: there is no such stream.
+    fn devices(&self, _stream: &str, _after: &str, _limit: usize) -> Option<serde_json::Value> {
         None
     }
     /// Its part of the status document. May walk through all devices.
@@ -163,6 +183,10 @@ struct EngineThread<E> {
     health_at: ProcTime,
     /// When the retained status is due; `None` without an uplink.
     status_at: Option<ProcTime>,
+    /// How many there were before the present one.
+    configuration: u32,
+    /// What is wrong with one that was sent; empty: nothing.
+    config_notice: String,
 }
 
 // Else a redelivery could be forgotten while its message is unacknowledged.
@@ -208,6 +232,8 @@ impl<E: Engine> EngineThread<E> {
             health: Vec::new(),
             health_at: now,
             status_at: None,
+            configuration: 0,
+            config_notice: String::new(),
         }
     }
 
@@ -372,6 +398,9 @@ impl<E: Engine> EngineThread<E> {
             }
             Input::Look(look) => self.show(look),
             Input::Replay { samples, answer } => self.replay(now, &samples, answer),
+            Input::Reconfigure(wanted) => self.reconfigure(now, *wanted),
+            Input::Order(order) => self.obey(now, order),
+            Input::ConfigNotice(notice) => self.config_notice = notice,
             Input::Pulse => self.supervision.handle_pulse(),
             Input::Stop { .. } => error!("a stop is taken by the loop"),
         }

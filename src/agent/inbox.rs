@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::engine::broker::packet::Connect;
 use crate::engine::outbox::{LaneKind, Overview, Piece};
 use crate::engine::samples::Verdict;
+use crate::engine::spec::PipelineSpec;
 use crate::engine::step::{Batch, BatchId, Command, LocalRecord, Refusal, UplinkTerms};
 use crate::model::limits::{INBOX_BYTES_MAX, INBOX_LEN};
 use crate::model::time::Span;
@@ -137,12 +138,47 @@ pub enum Input {
         /// Takes what became of each, in this order, once that is durable.
         answer: oneshot::Sender<Vec<Verdict>>,
     },
+    /// Another configuration.
+    Reconfigure(Box<Reconfigure>),
+    /// Somebody far away wants something done.
+    Order(Order),
+    /// What is wrong with the configuration that was sent; empty: nothing any more.
+    ConfigNotice(String),
     /// The network thread runs; the engine thread feeds systemd's watchdog on it.
     Pulse,
     /// Finish: final commit, offline status, then the thread ends.
     Stop {
         /// For the status document.
         reason: &'static str,
+    },
+}
+
+/// Another configuration, between two commits.
+pub struct Reconfigure {
+    /// What the engine is to do.
+    pub pipeline: PipelineSpec,
+    /// Hash of the whole configuration.
+    pub hash: String,
+    /// Takes how many the process had before it, or why it stays with the one of before.
+    pub answer: oneshot::Sender<Result<u32, String>>,
+}
+
+/// What somebody far away may want of the engine.
+pub enum Order {
+    /// All that was taken in is durable, and what waits for it is done.
+    Flush(oneshot::Sender<Result<(), String>>),
+    /// The same, and all of the state is in a snapshot.
+    Snapshot(oneshot::Sender<Result<(), String>>),
+    /// Devices of a stream, behind one of them in the order of their names.
+    Devices {
+        /// The stream.
+        stream: String,
+        /// Behind this one; empty: from the first on.
+        after: String,
+        /// At most so many.
+        limit: usize,
+        /// Takes a list; `None`: there is no such stream.
+        answer: oneshot::Sender<Option<serde_json::Value>>,
     },
 }
 
@@ -225,7 +261,12 @@ pub enum Outbound {
     /// Publish at `QoS` 1 and report the acknowledgement.
     Batch(Batch),
     /// Publish as the retained status.
-    Status(Vec<u8>),
+    Status {
+        /// The document.
+        document: Vec<u8>,
+        /// How many configurations the process had before the one it speaks of.
+        configuration: u32,
+    },
     /// Publish as the retained status, wait for its acknowledgement, disconnect.
     Last(Vec<u8>),
 }

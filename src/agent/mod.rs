@@ -16,10 +16,12 @@ pub mod liveness;
 pub mod mqtt;
 pub mod outbox;
 pub mod rejected;
+pub mod remote;
 mod replays;
 pub mod routes;
 mod secrets;
 pub mod shutdown;
+pub mod signed;
 pub mod status;
 pub mod store;
 pub mod systemd;
@@ -52,9 +54,10 @@ use inbox::{InboxSender, Input, inbox};
 use mqtt::listener::facts::ListenerFacts;
 use outbox::viewer::Viewer;
 use rejected::Samples;
+use remote::{Remote, Restored, Source};
 use shutdown::{ENGINE_MAX, FAREWELL_MAX, STOP_MAX, Signals};
 use status::Identity;
-use tasks::Tasks;
+use tasks::{Tasks, turns};
 use wear::BlockDevice;
 
 /// Name resolution runs on these, one attempt each, and an attempt that was given up after
@@ -62,13 +65,24 @@ use wear::BlockDevice;
 /// each connection; none must queue behind those of another.
 const BLOCKING_THREADS: usize = 12;
 
-/// Runs the agent until SIGTERM or SIGINT: restores the state, serves, stops in order.
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// It was told to, on this machine.
+    Stopped,
+    /// Somebody far away wants it to begin again.
+    Restart,
+}
+
+/// Runs the agent until SIGTERM or SIGINT, or a command to begin again: restores the state, serves, stops in order.
+/// With the file that `config` was read from, it goes by the last document that was confirmed, where there is one,
+/// and takes others.
 ///
 /// # Errors
 /// The store cannot be used, the operating system refuses threads or signal
 /// handlers, the engine thread ended by itself, or did not finish within
 /// [`ENGINE_MAX`]. Never because of the network.
-pub fn run(config: &Config) -> anyhow::Result<()> {
+pub fn run(config: &Config, source: Option<&Source>) -> anyhow::Result<Ended> {
     let clock = SystemClock::start();
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -82,18 +96,22 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     };
     secrets::warn_of_open_files(config);
     let is_new = !std::fs::read_dir(&config.storage.path).is_ok_and(|mut files| files.next().is_some());
+    let of_file = config;
     let store = store::open_with(&config.storage.path, config.storage.reserve_bytes).context("opening the store")?;
+    // Behind the lock of the store: the journal is one agent's.
+    let restored = source.map(|source| remote::restore(of_file, source));
+    let config = &restored.as_ref().map_or(of_file, |restored| restored.running.config()).clone();
     let mut engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
     engine.set_packer(uplink::packing::pack);
     let took_ms = clock.proc().as_millis();
     info!(took_ms, "{}", if is_new { "nothing to restore: a new state" } else { "state restored" });
-    let ended = runtime.block_on(supervise(config, engine, clock, signals.recv()));
+    let ended = runtime.block_on(supervise_with(config, restored, engine, clock, signals.recv()));
     // A name resolution that hangs must not hold the exit up.
     runtime.shutdown_background();
     ended
 }
 
-/// Wires everything, waits for `stop` to give a reason, and ends it all in order.
+/// As [`supervise_with`], with this configuration and no other.
 ///
 /// # Errors
 /// As for [`run`], but for the store.
@@ -102,7 +120,21 @@ pub async fn supervise<E: Engine + Send + 'static>(
     engine: E,
     clock: SystemClock,
     stop: impl Future<Output = &'static str>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Ended> {
+    supervise_with(config, None, engine, clock, stop).await
+}
+
+/// Wires everything, waits for `stop` to give a reason, and ends it all in order.
+///
+/// # Errors
+/// As for [`run`], but for the store.
+async fn supervise_with<E: Engine + Send + 'static>(
+    config: &Config,
+    restored: Option<Restored>,
+    engine: E,
+    clock: SystemClock,
+    stop: impl Future<Output = &'static str>,
+) -> anyhow::Result<Ended> {
     let (sender, receiver) = inbox();
     let identity = Identity { gateway: config.pipeline.gateway.as_str().to_owned(), config_hash: config.hash.clone() };
     let control = config.control.as_deref();
@@ -126,7 +158,17 @@ pub async fn supervise<E: Engine + Send + 'static>(
 
     let (stop_in, stopping) = watch::channel(false);
     let announced = facts.clone();
-    let mut peers = Tasks::spawn(config, &last_will, facts, &sender, clock, &stopping);
+    let (turns, reins) = turns(config);
+    let mut peers = Tasks::spawn(config, &last_will, facts, turns, &sender, clock, &stopping);
+    let (restart_in, restart) = flume::bounded(1);
+    // Without it, what would be told of another configuration stays as it is.
+    let (remote, _reins) = match restored {
+        Some(restored) => {
+            let remote = Remote::spawn(restored, reins, &sender, &samples, clock, &stopping, restart_in.clone());
+            (Some(remote), None)
+        }
+        None => (None, Some(reins)),
+    };
     let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
     let control_task = control.and_then(|path| serve_control(path, &sender, viewer, &samples));
     if let Some(every) = systemd::pulse_every() {
@@ -137,8 +179,13 @@ pub async fn supervise<E: Engine + Send + 'static>(
 
     let mut stop = pin!(stop);
     let mut failure = None;
+    let mut ended = Ended::Stopped;
     let reason = tokio::select! {
         reason = &mut stop => reason,
+        Ok(()) = restart.recv_async() => {
+            ended = Ended::Restart;
+            "a restart was asked for"
+        }
         trouble = clients_can_connect(config, announced) => {
             failure = Some(trouble);
             "a socket cannot be bound"
@@ -167,14 +214,20 @@ pub async fn supervise<E: Engine + Send + 'static>(
     }
     samples.stop().await;
     let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
-    if timeout(Duration::from_millis(left.as_millis()), peers.farewell()).await.is_err() {
+    let farewell = async {
+        peers.farewell().await;
+        if let Some(remote) = remote {
+            remote.farewell().await;
+        }
+    };
+    if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
         warn!("a broker does not answer: ending without a farewell");
     }
     if thread.join().is_err() {
         bail!("the engine thread panicked while stopping");
     }
     info!("stopped");
-    failure.map_or(Ok(()), |trouble| bail!(trouble))
+    failure.map_or(Ok(ended), |trouble| bail!(trouble))
 }
 
 /// Of the listener alone, which somebody has just started and looks at: says where clients can

@@ -179,9 +179,11 @@ impl Routes {
         std::mem::take(&mut self.acks)
     }
 
-    /// Hands a status document to the uplink; false when it could not be taken.
-    pub fn send_status(&mut self, document: Vec<u8>) -> bool {
-        self.uplink.as_ref().is_some_and(|uplink| uplink.try_send(Outbound::Status(document)).is_ok())
+    /// Hands a status document to the uplink; false when it could not be taken. `configuration`: how many
+    /// there were before the one that it speaks of.
+    pub fn send_status(&mut self, document: Vec<u8>, configuration: u32) -> bool {
+        let status = Outbound::Status { document, configuration };
+        self.uplink.as_ref().is_some_and(|uplink| uplink.try_send(status).is_ok())
     }
 
     /// Hands over the last document, after which the uplink disconnects.
@@ -270,7 +272,7 @@ mod tests {
         let (outbound, received) = flume::bounded(1);
         routes.set_uplink(outbound);
         routes.perform(batch(1));
-        assert!(!routes.send_status(Vec::new()), "a status can wait");
+        assert!(!routes.send_status(Vec::new(), 0), "a status can wait");
         routes.perform(batch(2));
         assert!(matches!(received.try_recv(), Ok(Outbound::Batch(batch)) if batch.id == BatchId(1)));
         assert!(received.is_disconnected());

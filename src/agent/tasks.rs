@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::boot::{BrokerSpec, Config};
-use crate::engine::spec::StreamSpec;
+use crate::engine::spec::{PipelineSpec, StreamSpec};
 use crate::model::ids::push_escaped;
 
 use super::clock::SystemClock;
@@ -16,7 +16,7 @@ use super::mqtt::backoff::WAIT_MAX;
 use super::mqtt::ingest::{self, IngestSpec};
 use super::mqtt::listener::{self, facts::ListenerFacts};
 use super::mqtt::local::{self, LocalTask};
-use super::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
+use super::uplink::mqtt::{self as uplink, ACK_MAX, Destination, StatusAcked, UplinkSpec};
 
 /// The tasks. Each runs until the stop, also where its peer is not configured.
 pub(super) struct Tasks {
@@ -32,13 +32,19 @@ impl Tasks {
         config: &Config,
         last_will: &[u8],
         facts: Option<Arc<ListenerFacts>>,
+        turns: Turns,
         inbox: &InboxSender,
         clock: SystemClock,
         stop: &watch::Receiver<bool>,
     ) -> Tasks {
-        let ingest = ingest_spec(config).map(|spec| ingest::run(spec, inbox.clone(), clock, stop.clone()));
+        let Turns { filters, destination, acked } = turns;
+        let ingest = ingest_spec(config);
+        let ingest = ingest.map(|spec| ingest::run_following(spec, filters, inbox.clone(), clock, stop.clone()));
         let local = local_task(config).map(|task| local::run(task, inbox.clone(), clock, stop.clone()));
-        let uplink = uplink_spec(config, last_will).map(|spec| uplink::run(spec, inbox.clone(), clock, stop.clone()));
+        let uplink = uplink_spec(config, last_will, acked);
+        let uplink = uplink
+            .zip(destination)
+            .map(|(spec, destination)| uplink::run_towards(spec, destination, inbox.clone(), clock, stop.clone()));
         Tasks {
             ingest: tokio::spawn(where_wanted(ingest, stop.clone())),
             local: tokio::spawn(where_wanted(local, stop.clone())),
@@ -74,10 +80,15 @@ async fn where_wanted(task: Option<impl Future<Output = ()>>, mut stop: watch::R
 
 fn ingest_spec(config: &Config) -> Option<IngestSpec> {
     let broker = config.devices.clone()?;
-    let mut filters: Vec<String> = config.pipeline.streams.iter().flat_map(StreamSpec::filters).collect();
+    Some(IngestSpec { broker, filters: filters(&config.pipeline), retry_max: WAIT_MAX })
+}
+
+/// What its streams want to hear, each filter once.
+pub(super) fn filters(pipeline: &PipelineSpec) -> Vec<String> {
+    let mut filters: Vec<String> = pipeline.streams.iter().flat_map(StreamSpec::filters).collect();
     filters.sort();
     filters.dedup();
-    Some(IngestSpec { broker, filters, retry_max: WAIT_MAX })
+    filters
 }
 
 fn listener_task(
@@ -98,10 +109,43 @@ fn local_task(config: &Config) -> Option<LocalTask> {
     Some(LocalTask { broker, spec, retry_max: WAIT_MAX })
 }
 
-fn uplink_spec(config: &Config, last_will: &[u8]) -> Option<UplinkSpec> {
+fn uplink_spec(config: &Config, last_will: &[u8], acked: watch::Sender<StatusAcked>) -> Option<UplinkSpec> {
     let broker = config.uplink.clone()?;
-    let mut status_topic = format!("{}/", config.pipeline.topic_prefix);
-    push_escaped(&mut status_topic, config.pipeline.gateway.as_str()).expect("memory does not fail");
-    status_topic.push_str("/status");
-    Some(UplinkSpec { broker, status_topic, will: last_will.to_vec(), retry_max: WAIT_MAX, ack_max: ACK_MAX })
+    let status_topic = format!("{}/status", base_topic(&config.pipeline));
+    let (will, acked) = (last_will.to_vec(), Some(acked));
+    Some(UplinkSpec { broker, status_topic, will, retry_max: WAIT_MAX, ack_max: ACK_MAX, acked })
+}
+
+/// `<prefix>/<gw>`: above everything that this gateway publishes.
+pub(super) fn base_topic(pipeline: &PipelineSpec) -> String {
+    let mut base = format!("{}/", pipeline.topic_prefix);
+    push_escaped(&mut base, pipeline.gateway.as_str()).expect("memory does not fail");
+    base
+}
+
+/// By which the tasks are told of another configuration, and tell what came of it.
+pub(super) struct Turns {
+    /// What devices' messages are wanted.
+    pub(super) filters: watch::Receiver<Vec<String>>,
+    /// Where results go; `None`: nowhere.
+    pub(super) destination: Option<watch::Receiver<Destination>>,
+    /// What was acknowledged there.
+    pub(super) acked: watch::Sender<StatusAcked>,
+}
+
+/// The other ends.
+pub(super) struct Reins {
+    pub(super) filters: watch::Sender<Vec<String>>,
+    pub(super) destination: Option<watch::Sender<Destination>>,
+    pub(super) acked: watch::Receiver<StatusAcked>,
+}
+
+/// As the configuration has it.
+pub(super) fn turns(config: &Config) -> (Turns, Reins) {
+    let (filters_in, filters) = watch::channel(filters(&config.pipeline));
+    let first = config.uplink.clone().map(|broker| watch::channel(Destination { number: 0, broker }));
+    let (destination_in, destination) = first.unzip();
+    let (acked_in, acked) = watch::channel(StatusAcked::default());
+    let reins = Reins { filters: filters_in, destination: destination_in, acked };
+    (Turns { filters, destination, acked: acked_in }, reins)
 }

@@ -56,7 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for warning in &checked.warnings {
         tracing::warn!(%warning, "configuration");
     }
-    agent::run(&checked.config)?;
+    agent::run(&checked.config, None)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -251,6 +251,7 @@ fn pipeline(args: &Args) -> anyhow::Result<PipelineSpec> {
         proxy: None,
         client_id: format!("fleet-{}", args.seed),
         username: args.username.clone().map(|name| Credential::Text(Secret(name))),
+        password: None,
         password_file: args.password_file.clone(),
         keep_alive: KEEP_ALIVE,
     };

@@ -1,11 +1,13 @@
 //! `tidegate run`: the agent.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 
-use crate::agent::{self, telemetry};
+use crate::agent::remote::Source;
+use crate::agent::{self, Ended, telemetry};
 use crate::config::check::check;
 
 use super::read_text;
@@ -30,6 +32,15 @@ pub struct Args {
     pub log: Option<String>,
 }
 
+/// In place of this process; returns only why that did not work.
+fn begin_again() -> std::io::Error {
+    let program = std::env::current_exe();
+    match program {
+        Ok(program) => std::process::Command::new(program).args(std::env::args_os().skip(1)).exec(),
+        Err(error) => error,
+    }
+}
+
 /// Runs until told to end.
 ///
 /// # Errors
@@ -50,7 +61,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             for warning in &checked.warnings {
                 tracing::warn!(%warning, "configuration");
             }
-            agent::run(&checked.config).with_context(|| format!("running on {file}"))?;
+            let source = Source { text, file: file.clone() };
+            let ended = agent::run(&checked.config, Some(&source)).with_context(|| format!("running on {file}"))?;
+            if ended == Ended::Restart && std::env::var_os("INVOCATION_ID").is_none() {
+                // Nobody else starts it again: systemd would, and reads the unit again.
+                return Err(begin_again()).context("starting again");
+            }
             Ok(ExitCode::SUCCESS)
         }
         Err(refused) => {

@@ -25,6 +25,8 @@ pub struct Config {
     pub storage: StorageSpec,
     /// The control socket; `None`: no socket.
     pub control: Option<PathBuf>,
+    /// Configuration and commands over MQTT; `None`: none.
+    pub remote: Option<RemoteSpec>,
     /// Tells this document from others: [`super::raw::Document::hash`].
     pub hash: String,
 }
@@ -46,6 +48,8 @@ pub struct BrokerSpec {
     pub client_id: String,
     /// User name.
     pub username: Option<Credential>,
+    /// The password itself, where it came with a document over MQTT.
+    pub password: Option<Secret>,
     /// File that holds the password; read again on every connect.
     pub password_file: Option<PathBuf>,
     /// MQTT keep-alive, at least 5 s. Above the longest stall of the engine.
@@ -129,6 +133,15 @@ pub struct LocalSpec {
     pub retain: bool,
     /// At `QoS` 1, else 0.
     pub acknowledged: bool,
+}
+
+/// Configuration and commands over MQTT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteSpec {
+    /// By the devices' broker too.
+    pub local: bool,
+    /// Documents and commands are taken with a signature of this Ed25519 key only.
+    pub public_key: Option<[u8; 32]>,
 }
 
 /// Durable state.

@@ -14,6 +14,7 @@ mod availability;
 mod broker;
 mod budget;
 mod dedup;
+pub mod desired;
 mod fields;
 mod format;
 mod join;
@@ -24,6 +25,7 @@ mod mapping;
 mod meaning;
 mod outbox;
 mod records;
+mod remote;
 mod rules;
 pub(super) mod scalar;
 mod stream;
@@ -42,7 +44,7 @@ use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
 use crate::model::topic::is_prefix;
 
-use super::boot::{Config, LocalSpec, StorageSpec};
+use super::boot::{Config, LocalSpec, RemoteSpec, StorageSpec};
 use super::preset;
 use super::problem::{Problem, Report, Spot, Wrong};
 use super::raw::{Document, Format};
@@ -106,6 +108,7 @@ struct Parts {
     listener: Option<WantedListener>,
     storage: Option<StorageSpec>,
     control: Option<PathBuf>,
+    remote: Option<Option<RemoteSpec>>,
     local: Option<LocalSpec>,
 }
 
@@ -117,19 +120,21 @@ struct Parts {
 pub fn check(text: &str, file: &str) -> Result<Checked<Config>, Refused> {
     let (document, parts, report) = walk(text, file, Purpose::Run)?;
     let hash = document.hash();
-    let build = |parts: Parts| {
-        Some(Config {
-            pipeline: parts.pipeline?,
-            devices: parts.brokers.devices,
-            uplink: Some(parts.brokers.uplink?),
-            listener: parts.listener?.map(|listener| listener.spec),
-            storage: parts.storage?,
-            control: parts.control,
-            local: parts.local,
-            hash: hash.clone(),
-        })
-    };
-    finish(build(parts), hash.clone(), report)
+    finish(build(parts, &hash), hash.clone(), report)
+}
+
+fn build(parts: Parts, hash: &str) -> Option<Config> {
+    Some(Config {
+        pipeline: parts.pipeline?,
+        devices: parts.brokers.devices,
+        uplink: Some(parts.brokers.uplink?),
+        listener: parts.listener?.map(|listener| listener.spec),
+        storage: parts.storage?,
+        control: parts.control,
+        remote: parts.remote?,
+        local: parts.local,
+        hash: hash.to_owned(),
+    })
 }
 
 /// Checks `text` as what a replay runs on: brokers and storage may be absent,
@@ -157,6 +162,7 @@ pub fn check_for_broker(text: &str, file: &str) -> Result<Checked<Config>, Refus
             listener: parts.listener?.map(|listener| listener.spec),
             storage: parts.storage?,
             control: parts.control,
+            remote: None,
             local: None,
             hash: hash.clone(),
         })
@@ -194,32 +200,40 @@ fn list(problems: &[Problem]) -> String {
 }
 
 fn walk(text: &str, file: &str, purpose: Purpose) -> Result<(Document, Parts, Report), Refused> {
+    let (document, mut report) = parse(text, Format::of(file), file)?;
+    let parts = all_parts(document.clone(), purpose, &mut report);
+    Ok((document, parts, report))
+}
+
+fn parse(text: &str, format: Format, file: &str) -> Result<(Document, Report), Refused> {
     let mut report = Report::new(file);
-    let document = match Document::parse(text, Format::of(file)) {
-        Ok(document) => document,
+    match Document::parse(text, format) {
+        Ok(document) => Ok((document, report)),
         Err(errors) => {
             for error in errors {
                 let spot = Spot { place: error.place, ..Spot::default() };
                 report.problem(&spot, Wrong::new(error.message));
             }
             let (problems, warnings) = report.into_parts();
-            return Err(Refused { problems, warnings });
+            Err(Refused { problems, warnings })
         }
-    };
-    let mut whole = document.clone();
-    preset::expand(&mut whole, &mut report);
-    let parts = match Table::open(whole.root(), "", &keys::ROOT, &mut report) {
-        Some(root) => parts(&root, purpose, &mut report),
+    }
+}
+
+fn all_parts(mut whole: Document, purpose: Purpose, report: &mut Report) -> Parts {
+    preset::expand(&mut whole, report);
+    match Table::open(whole.root(), "", &keys::ROOT, report) {
+        Some(root) => parts(&root, purpose, report),
         None => Parts {
             pipeline: None,
             brokers: Brokers::default(),
             listener: None,
             storage: None,
             control: None,
+            remote: None,
             local: None,
         },
-    };
-    Ok((document, parts, report))
+    }
 }
 
 fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
@@ -253,6 +267,9 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
         let own = [(devices.as_ref(), brokers.devices.as_ref()), (uplink.as_ref(), brokers.uplink.as_ref())];
         listener::sockets::check_brokers(&listener.spec.sockets, own, report);
     }
+    let remote = section(root, "remote", &keys::REMOTE, false, report);
+    let remote = remote.unwrap_or_else(|| Table::absent("remote", &keys::REMOTE));
+    let remote = remote::check(&remote, devices.is_some(), report);
     let local_table = section(root, "local", &keys::LOCAL, false, report);
     let local = local_table.as_ref().and_then(|table| local::check(table, report));
     let streams = match purpose {
@@ -281,7 +298,7 @@ fn parts(root: &Table<'_>, purpose: Purpose, report: &mut Report) -> Parts {
         local::check_loops(pipeline, &table.spot(), report);
     }
     let storage = path.zip(reserve).map(|(path, reserve_bytes)| StorageSpec { path, reserve_bytes });
-    Parts { pipeline, brokers, listener, storage, control, local }
+    Parts { pipeline, brokers, listener, storage, control, remote, local }
 }
 
 fn section<'t>(

@@ -229,6 +229,12 @@ impl<S: Store + Chain> Driver<S> {
         self.engine.tell_clients(&mut |connection, what| perform(Effect::Tell { connection, what }));
     }
 
+    /// Commits what there is, and does what waits for it.
+    pub fn flush(&mut self, now: Now, perform: &mut dyn FnMut(Effect)) {
+        self.make_room(now, true);
+        self.commit(now, perform);
+    }
+
     /// See [`Engine::take_samples`].
     pub fn take_samples(&mut self) -> Vec<Sample> {
         self.engine.take_samples()

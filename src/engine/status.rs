@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::model::ids::DeviceId;
 use crate::model::record::RejectReason;
 use crate::model::time::{EventTime, Now, Span};
 
@@ -223,6 +224,21 @@ pub struct DeviceStatus {
     pub bound: Option<Span>,
 }
 
+/// One device in a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceEntry {
+    /// Its id.
+    pub device: String,
+    /// Nothing was heard of it for the timeout.
+    pub idle: bool,
+    /// The watermark that its windows go by.
+    pub watermark_ms: Option<i64>,
+    /// Of its newest reading.
+    pub newest_ms: Option<i64>,
+    /// Windows of its own that hold records.
+    pub open_windows: usize,
+}
+
 impl Engine {
     /// What is known of a device; `None` when it is not.
     pub fn device(&self, stream: usize, device: &str) -> Option<DeviceStatus> {
@@ -235,6 +251,32 @@ impl Engine {
             open_windows: device.panes.len(),
             bound: stream.bound_of(slot),
         })
+    }
+
+    /// Devices of a stream behind one of them, in the order of their names, at most `limit`; `None`: there is no
+    /// such stream.
+    pub fn devices_of(&self, stream: &str, after: &str, limit: usize) -> Option<Vec<DeviceEntry>> {
+        let stream = self.streams.iter().find(|known| known.spec.name.as_str() == stream)?;
+        let mut behind: Vec<_> = stream.devices.devices().map(|slot| (stream.devices.id(slot), slot)).collect();
+        behind.retain(|(name, _)| name.as_str() > after);
+        if limit < behind.len() {
+            behind.select_nth_unstable_by(limit, |(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            behind.truncate(limit);
+        }
+        behind.sort_unstable_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        let entry = |(name, slot): (DeviceId, u32)| {
+            let device = stream.devices.get(slot);
+            let watermark = stream.watermark_of(slot).time();
+            let newest = device.newest();
+            DeviceEntry {
+                device: name.as_str().to_owned(),
+                idle: device.idle,
+                watermark_ms: watermark.map(EventTime::as_millis),
+                newest_ms: newest.map(EventTime::as_millis),
+                open_windows: device.panes.len(),
+            }
+        };
+        Some(behind.into_iter().map(entry).collect())
     }
 
     /// The engine's part of the status document.

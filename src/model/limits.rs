@@ -80,7 +80,7 @@ pub const ADAPTIVE_DEVICES_MAX: usize = 20_000;
 /// further devices are rejected as `too_many_devices`.
 pub const DEVICES_COST_MAX: usize = 10 * 1024 * 1024;
 /// Streams of one configuration.
-pub const STREAMS_MAX: usize = 64;
+pub const STREAMS_MAX: usize = 256;
 /// Windows of one stream.
 pub const WINDOWS_MAX: usize = 8;
 /// Open windows of one device. A device whose clock runs wild could open one per

@@ -3,6 +3,7 @@
 //!
 //! Everything else in the crate may depend on this module; it depends on nothing.
 
+pub mod base64;
 pub mod access;
 pub mod ids;
 pub mod limits;

@@ -62,6 +62,7 @@ impl Task {
     /// With another limit for how long a publish may be unacknowledged.
     pub(crate) fn uplink_with(broker: BrokerSpec, ack_max: Span) -> Task {
         let spec = UplinkSpec {
+            acked: None,
             broker,
             status_topic: "t/gw/status".into(),
             will: b"offline".to_vec(),

@@ -41,6 +41,7 @@ fn agent(devices: u16, cloud: u16, protocol: Protocol, stop: oneshot::Receiver<(
     let ingest_spec =
         IngestSpec { broker: broker_spec(devices, "gw"), filters: vec!["d/#".into()], retry_max: RETRY_MAX };
     let uplink_spec = UplinkSpec {
+        acked: None,
         broker: BrokerSpec { protocol, ..broker_spec(cloud, "gw-uplink") },
         status_topic: "t/status".into(),
         will: Vec::new(),

@@ -35,7 +35,7 @@ impl<E: Engine> EngineThread<E> {
         if self.status_at.is_some() && (due || changed) {
             let report = self.engine.report(now);
             let document = self.status(now, &self.health, &report).online();
-            let every = if self.routes.send_status(document) { STATUS_EVERY } else { HEALTH_EVERY };
+            let every = if self.routes.send_status(document, self.configuration) { STATUS_EVERY } else { HEALTH_EVERY };
             self.status_at = Some(now.proc + every);
         }
     }
@@ -43,6 +43,7 @@ impl<E: Engine> EngineThread<E> {
     pub(super) fn health(&self) -> Vec<String> {
         let mut reasons = self.engine.health();
         reasons.extend(self.wear.trouble());
+        reasons.extend(Some(self.config_notice.clone()).filter(|notice| !notice.is_empty()));
         let facts = |wanted: bool, facts| Some(facts).filter(|_| wanted);
         add_reasons(&mut reasons, facts(self.peers.devices, &self.devices), facts(self.peers.uplink, &self.uplink));
         if let Some((listener, _)) = &self.peers.listener {

@@ -26,11 +26,15 @@ pub struct CredentialError {
 /// # Errors
 /// [`CredentialError`].
 pub fn login(spec: &BrokerSpec) -> Result<Option<(String, String)>, CredentialError> {
-    if spec.username.is_none() && spec.password_file.is_none() {
+    if spec.username.is_none() && spec.password.is_none() && spec.password_file.is_none() {
         return Ok(None);
     }
     let username = spec.username.as_ref().map(|username| read("user name", username)).transpose()?;
-    let password = spec.password_file.as_deref().map(|path| read_file("password", path)).transpose()?;
+    let password = match (&spec.password, &spec.password_file) {
+        (Some(password), _) => Some(password.0.clone()),
+        (None, Some(path)) => Some(read_file("password", path)?),
+        (None, None) => None,
+    };
     Ok(Some((username.unwrap_or_default(), password.unwrap_or_default())))
 }
 

@@ -16,6 +16,7 @@
 //!   on the first connection of a process (the filters may have changed), and
 //!   as long as one was refused, also every 60 s while connected. Not on every
 //!   reconnect: each SUBSCRIBE makes the broker repeat all retained messages.
+//!   Filters that change while the agent runs are subscribed anew, all of them, and those that are gone no more.
 //! * **`QoS` 2** is never asked for; a session left by another program may
 //!   hold some. It is taken through its handshake, never counted unsolicited.
 
@@ -58,6 +59,14 @@ pub struct IngestSpec {
     pub retry_max: Span,
 }
 
+/// What is to be listened to from now on; never, where nobody can say so any more.
+async fn changed(filters: &mut watch::Receiver<Vec<String>>) -> Vec<String> {
+    if filters.changed().await.is_err() {
+        std::future::pending().await
+    }
+    filters.borrow_and_update().clone()
+}
+
 /// Why one connection ended.
 enum End {
     /// A new one is made after a wait.
@@ -85,21 +94,36 @@ impl From<Closed> for End {
 ///
 /// At a stop it reads no more, sends the acknowledgements that the engine
 /// thread still hands over, and disconnects when that drops its end.
-pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
+pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, stop: watch::Receiver<bool>) {
+    let (_stay, filters) = watch::channel(spec.filters.clone());
+    run_following(spec, filters, inbox, clock, stop).await;
+}
+
+/// As [`run`], with whichever filters are in `filters`.
+pub async fn run_following(
+    spec: IngestSpec,
+    mut filters: watch::Receiver<Vec<String>>,
+    inbox: InboxSender,
+    clock: SystemClock,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut dialer = Dialer::new(spec.broker.clone(), Purpose::PersistentSession);
     let mut retry = Retry::new(&spec.broker, spec.retry_max, "no connection to the device broker");
     let mut connection = 0_u32;
     let mut all_granted = false;
     loop {
         connection += 1;
+        // What changed while there was no connection.
+        all_granted &= !filters.has_changed().unwrap_or(false);
+        let wanted = filters.borrow_and_update().clone();
         let end = tokio::select! {
-            end = connect(&spec, &mut dialer, &inbox, clock, connection, all_granted, &mut retry) => end,
+            end = connect(&spec, wanted, &mut dialer, &inbox, clock, connection, all_granted, &mut retry) => end,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let end = match end {
             Ok(mut session) => {
                 info!(broker = %spec.broker.host, port = spec.broker.port, connection, "device broker connected");
-                let end = session.run(&mut stop).await;
+                let end = session.run(&mut filters, &mut stop).await;
                 all_granted = session.all_granted;
                 end
             }
@@ -118,8 +142,10 @@ pub async fn run(spec: IngestSpec, inbox: InboxSender, clock: SystemClock, mut s
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "what a connection is made of")]
 async fn connect<'a>(
     spec: &'a IngestSpec,
+    filters: Vec<String>,
     dialer: &mut Dialer,
     inbox: &'a InboxSender,
     clock: SystemClock,
@@ -136,7 +162,6 @@ async fn connect<'a>(
     let notice = dialer.notice();
     inbox.send(Input::DevicesUp { connection, resumed, acks: acks_in, commands: commands_in, notice }).await?;
     let mut session = Session {
-        spec,
         inbox,
         clock,
         connection,
@@ -148,6 +173,8 @@ async fn connect<'a>(
         exactly_once: BTreeSet::new(),
         all_granted: resumed && all_granted,
         resubscribe_at: None,
+        filters,
+        asked: 0,
     };
     if session.all_granted {
         inbox.send(Input::DevicesSubscribed { refused: Vec::new() }).await?;
@@ -159,7 +186,6 @@ async fn connect<'a>(
 
 /// One connection.
 struct Session<'a> {
-    spec: &'a IngestSpec,
     inbox: &'a InboxSender,
     clock: SystemClock,
     connection: u32,
@@ -174,6 +200,10 @@ struct Session<'a> {
     exactly_once: BTreeSet<u16>,
     all_granted: bool,
     resubscribe_at: Option<ProcTime>,
+    /// What was asked for last.
+    filters: Vec<String>,
+    /// How often that was not answered yet.
+    asked: usize,
 }
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<(), Closed>> + Send + 'a>>;
@@ -188,14 +218,15 @@ enum Wake {
     CommandsDone,
     Room,
     Timer,
+    Filters(Vec<String>),
     Stop,
 }
 
 impl Session<'_> {
-    async fn run(&mut self, stop: &mut watch::Receiver<bool>) -> End {
+    async fn run(&mut self, filters: &mut watch::Receiver<Vec<String>>, stop: &mut watch::Receiver<bool>) -> End {
         loop {
             let stopping = *stop.borrow() || stop.has_changed().is_err();
-            let turn = match self.wake(stop, stopping).await {
+            let turn = match self.wake(filters, stop, stopping).await {
                 Ok(Wake::Packet(packet)) => self.handle_packets(packet).await,
                 Ok(Wake::Ack(first)) => self.send_acks(first).await,
                 Ok(Wake::AcksDone) => return self.finish(stopping).await,
@@ -209,6 +240,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 Ok(Wake::Timer) => self.handle_timers(stopping).await,
+                Ok(Wake::Filters(filters)) => self.change_filters(filters).await,
                 Ok(Wake::Stop) => Ok(()),
                 Err(end) => Err(end),
             };
@@ -219,7 +251,12 @@ impl Session<'_> {
     }
 
     /// Every future in here may be dropped half way: none holds anything.
-    async fn wake(&mut self, stop: &mut watch::Receiver<bool>, stopping: bool) -> Result<Wake, End> {
+    async fn wake(
+        &mut self,
+        filters: &mut watch::Receiver<Vec<String>>,
+        stop: &mut watch::Receiver<bool>,
+        stopping: bool,
+    ) -> Result<Wake, End> {
         let reading = self.waiting.is_none() && !stopping;
         let timer = self.keep_alive.next_deadline().min(self.resubscribe_at.unwrap_or(ProcTime::from_millis(u64::MAX)));
         let wait = timer.since(self.clock.proc());
@@ -236,6 +273,7 @@ impl Session<'_> {
             }
             packet = self.link.read(), if reading => Ok(Wake::Packet(packet?)),
             () = sleep(wait) => Ok(Wake::Timer),
+            filters = changed(filters), if !stopping => Ok(Wake::Filters(filters)),
             _ = stop.wait_for(|stop| *stop), if !stopping => Ok(Wake::Stop),
         }
     }
@@ -271,7 +309,7 @@ impl Session<'_> {
     }
 
     fn arrival(&mut self, message: Arrived) -> Arrival {
-        let Arrived { topic, payload, retain, dup, packet, exactly_once } = message;
+        let Arrived { topic, payload, retain, dup, packet, exactly_once, answer_to: _ } = message;
         if let Some(packet) = packet.filter(|_| exactly_once) {
             self.exactly_once.insert(packet);
         }
@@ -292,8 +330,13 @@ impl Session<'_> {
     }
 
     async fn handle_suback(&mut self, grants: &[Grant]) -> Result<(), End> {
+        self.asked = self.asked.saturating_sub(1);
+        if self.asked > 0 {
+            // Of what is asked for no more.
+            return Ok(());
+        }
         let mut refused = Vec::new();
-        for (filter, grant) in self.spec.filters.iter().zip(grants) {
+        for (filter, grant) in self.filters.iter().zip(grants) {
             match grant {
                 Grant::Acknowledged => {}
                 Grant::Unacknowledged => {
@@ -312,8 +355,24 @@ impl Session<'_> {
 
     async fn subscribe(&mut self) -> Result<(), End> {
         self.resubscribe_at = None;
-        // The only packet id that is ours on this connection.
-        self.send([ToBroker::Subscribe { packet: 1, filters: self.spec.filters.clone() }]).await
+        if self.filters.is_empty() {
+            self.all_granted = true;
+            return Ok(self.inbox.send(Input::DevicesSubscribed { refused: Vec::new() }).await?);
+        }
+        self.asked += 1;
+        // Packet ids that are ours on this connection: 1, and 2 for what goes.
+        self.send([ToBroker::Subscribe { packet: 1, filters: self.filters.clone() }]).await
+    }
+
+    /// Those that stay are asked for too: it makes the broker repeat what is retained, which a new stream may
+    /// want to see of a filter that an old one had.
+    async fn change_filters(&mut self, filters: Vec<String>) -> Result<(), End> {
+        let gone: Vec<String> = self.filters.iter().filter(|filter| !filters.contains(filter)).cloned().collect();
+        self.filters = filters;
+        if !gone.is_empty() {
+            self.send([ToBroker::Unsubscribe { packet: 2, filters: gone }]).await?;
+        }
+        self.subscribe().await
     }
 
     async fn send_acks(&mut self, first: u16) -> Result<(), End> {

@@ -81,6 +81,17 @@ pub struct Arrived {
     pub packet: Option<u16>,
     /// It came at `QoS` 2.
     pub exactly_once: bool,
+    /// Where its sender waits for an answer (MQTT 5).
+    pub answer_to: Option<Box<AnswerTo>>,
+}
+
+/// Where an answer to a message is to be published.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AnswerTo {
+    /// On this topic.
+    pub topic: String,
+    /// With this, by which its sender knows it.
+    pub correlation: Option<Bytes>,
 }
 
 /// The answer to one filter.
@@ -109,6 +120,13 @@ pub enum ToBroker {
     PubComp(u16),
     /// These filters, at `QoS` 1.
     Subscribe {
+        /// Packet id.
+        packet: u16,
+        /// Topic filters.
+        filters: Vec<String>,
+    },
+    /// These filters no more.
+    Unsubscribe {
         /// Packet id.
         packet: u16,
         /// Topic filters.
@@ -148,6 +166,8 @@ pub struct Properties {
     pub expiry_secs: Option<u32>,
     /// User properties.
     pub user: Vec<(&'static str, &'static str)>,
+    /// What the sender of a request knows its answer by.
+    pub correlation: Option<Bytes>,
 }
 
 /// Who we are, for CONNECT.

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::config::boot::ProxySpec;
 
-use super::base64::push_base64;
+use crate::model::base64::push_base64;
 use super::connection::LinkError;
 use super::credentials;
 use super::dial::authority;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Replaces `dir/name` in one step: after a power cut it has the old or the new
 /// content, never a mixture.
-pub(super) fn replace(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+pub(in crate::agent) fn replace(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let temporary = dir.join(format!("{name}.new"));
     make_way(&temporary)?;
     make_way(&dir.join(name))?;

@@ -28,7 +28,7 @@
 
 mod ballast;
 mod chain;
-pub(super) mod files;
+pub(in crate::agent) mod files;
 mod guard;
 pub mod look;
 mod packing;

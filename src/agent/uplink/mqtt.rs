@@ -55,12 +55,34 @@ pub struct UplinkSpec {
     pub retry_max: Span,
     /// How long a publish may be unacknowledged: [`ACK_MAX`], unless a test is in a hurry.
     pub ack_max: Span,
+    /// Told which status was acknowledged, and where.
+    pub acked: Option<watch::Sender<StatusAcked>>,
+}
+
+/// The broker to publish to, from now on. Counted, so that nobody takes an answer of one for that of another.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// How many there were before.
+    pub number: u32,
+    /// The broker.
+    pub broker: BrokerSpec,
+}
+
+/// A status that the cloud's broker has acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StatusAcked {
+    /// How many configurations the process had before the one that it speaks of.
+    pub configuration: u32,
+    /// How many brokers there were before this one.
+    pub destination: u32,
 }
 
 /// Why one connection ended.
 enum End {
     /// A new one is made after a wait.
     Lost(LinkError),
+    /// There is another broker from now on.
+    Moved,
     /// The last document is acknowledged.
     Stopped,
     /// The engine thread is gone.
@@ -81,14 +103,42 @@ impl From<Closed> for End {
 
 /// Runs until the last document was delivered, or `stop` turns true while there
 /// is no connection, or the engine thread is gone. Network trouble never ends it.
-pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut stop: watch::Receiver<bool>) {
+pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, stop: watch::Receiver<bool>) {
+    let (_stays, destination) = watch::channel(Destination { number: 0, broker: spec.broker.clone() });
+    run_towards(spec, destination, inbox, clock, stop).await;
+}
+
+/// As [`run`], to whichever broker `destination` names: each time it names another one, the connection to that of
+/// before ends.
+pub async fn run_towards(
+    mut spec: UplinkSpec,
+    mut destination: watch::Receiver<Destination>,
+    inbox: InboxSender,
+    clock: SystemClock,
+    mut stop: watch::Receiver<bool>,
+) {
+    while run_to_one(&mut spec, &mut destination, &inbox, clock, &mut stop).await {}
+}
+
+/// True: there is another one.
+async fn run_to_one(
+    spec: &mut UplinkSpec,
+    destination: &mut watch::Receiver<Destination>,
+    inbox: &InboxSender,
+    clock: SystemClock,
+    stop: &mut watch::Receiver<bool>,
+) -> bool {
+    let Destination { number, broker } = destination.borrow_and_update().clone();
+    spec.broker = broker;
+    let spec = &*spec;
     let purpose = Purpose::CleanSession { will: Some((spec.status_topic.clone(), spec.will.clone())) };
     let mut dialer = Dialer::new(spec.broker.clone(), purpose);
     let mut retry = Retry::new(&spec.broker, spec.retry_max, "no uplink: results are kept");
     loop {
         let connected = tokio::select! {
-            connected = connect(&spec, &mut dialer, &inbox, clock, &mut retry) => connected,
-            _ = stop.wait_for(|stop| *stop) => return,
+            connected = connect(spec, number, destination.clone(), &mut dialer, inbox, clock, &mut retry) => connected,
+            _ = stop.wait_for(|stop| *stop) => return false,
+            () = moved(destination) => return true,
         };
         let (end, blames_a_batch) = match connected {
             Ok(mut session) => {
@@ -99,21 +149,39 @@ pub async fn run(spec: UplinkSpec, inbox: InboxSender, clock: SystemClock, mut s
             }
             Err(end) => (end, false),
         };
-        let End::Lost(error) = end else { return };
-        let reason = error.to_string();
-        let wait = retry.handle_down(clock.proc(), &reason);
+        let (reason, wait) = match end {
+            End::Lost(error) => {
+                let reason = error.to_string();
+                let wait = retry.handle_down(clock.proc(), &reason);
+                (reason, Some(wait))
+            }
+            End::Moved => ("going over to another broker".to_owned(), None),
+            End::Stopped | End::Closed => return false,
+        };
         if inbox.send(Input::UplinkDown { reason, blames_a_batch }).await.is_err() {
-            return;
+            return false;
         }
+        let Some(wait) = wait else { return true };
         tokio::select! {
             () = sleep(wait) => {}
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = stop.wait_for(|stop| *stop) => return false,
+            () = moved(destination) => return true,
         }
     }
 }
 
+/// Until there is another broker; for ever, where nobody can name one any more.
+async fn moved(destination: &mut watch::Receiver<Destination>) {
+    if destination.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "what a connection is made of")]
 async fn connect<'a>(
     spec: &'a UplinkSpec,
+    number: u32,
+    destination: watch::Receiver<Destination>,
     dialer: &mut Dialer,
     inbox: &'a InboxSender,
     clock: SystemClock,
@@ -149,6 +217,8 @@ async fn connect<'a>(
         told: notice.clone(),
         notice,
         status_told: false,
+        number,
+        destination,
     })
 }
 
@@ -172,13 +242,17 @@ struct Session<'a> {
     told: String,
     /// The log knows that the status is not taken.
     status_told: bool,
+    /// How many brokers there were before this one.
+    number: u32,
+    destination: watch::Receiver<Destination>,
 }
 
 /// What a packet id stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sent {
     Batch(BatchId),
-    Status,
+    /// Of this configuration.
+    Status(u32),
     Last,
 }
 
@@ -188,6 +262,8 @@ enum Wake {
     Outbound(Outbound),
     /// The engine thread gave this connection up.
     Abandoned,
+    /// There is another broker.
+    Moved,
     Timer,
 }
 
@@ -199,6 +275,8 @@ impl Session<'_> {
                 Ok(Wake::Outbound(first)) => self.publish(first).await,
                 // No DISCONNECT: it would cancel the last will.
                 Ok(Wake::Abandoned) => Err(End::Lost(LinkError::Broken("given up by the engine thread".into()))),
+                // No DISCONNECT: the last will says there that we are gone.
+                Ok(Wake::Moved) => Err(End::Moved),
                 Ok(Wake::Timer) => self.handle_timers().await,
                 Err(error) => Err(End::Lost(error)),
             };
@@ -235,6 +313,7 @@ impl Session<'_> {
             item = self.outbound.recv_async(), if self.in_flight.has_room() && !self.closing => {
                 Ok(item.map_or(Wake::Abandoned, Wake::Outbound))
             }
+            () = moved(&mut self.destination), if !self.closing => Ok(Wake::Moved),
             () = sleep(wait) => Ok(Wake::Timer),
         }
     }
@@ -263,7 +342,10 @@ impl Session<'_> {
                 self.link.send([ToBroker::Disconnect]).await?;
                 Err(End::Stopped)
             }
-            Some(Sent::Status) => {
+            Some(Sent::Status(configuration)) => {
+                if let Some(acked) = self.spec.acked.as_ref().filter(|_| !reason.is_refusal()) {
+                    acked.send_replace(StatusAcked { configuration, destination: self.number });
+                }
                 if reason.is_refusal() && !std::mem::replace(&mut self.status_told, true) {
                     warn!(topic = %self.spec.status_topic, %reason, "the cloud's broker does not take the status");
                 }
@@ -338,7 +420,7 @@ impl Session<'_> {
                 let packet = self.in_flight.insert(now, Sent::Batch(batch.id));
                 return Ok(Some(outgoing::batch(batch, packet)));
             }
-            Outbound::Status(document) => (document, Sent::Status),
+            Outbound::Status { document, configuration } => (document, Sent::Status(configuration)),
             Outbound::Last(document) => {
                 self.closing = true;
                 // Whoever reads it then knows that we are gone, if not why.
@@ -346,7 +428,7 @@ impl Session<'_> {
                 (if short { self.spec.will.clone() } else { document }, Sent::Last)
             }
         };
-        if document.len() > allowed && sent == Sent::Status {
+        if document.len() > allowed && matches!(sent, Sent::Status(_)) {
             if !std::mem::replace(&mut self.status_told, true) {
                 warn!(bytes = document.len(), allowed, "the status is larger than the broker takes");
             }

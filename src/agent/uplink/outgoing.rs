@@ -55,6 +55,7 @@ fn properties(batch: &Batch) -> Properties {
             ("encoding", batch.encoding.as_str()),
             ("compression", if packed { "zstd" } else { "none" }),
         ],
+        correlation: None,
     }
 }
 

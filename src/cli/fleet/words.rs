@@ -77,6 +77,7 @@ mod tests {
             proxy: None,
             client_id: "f".into(),
             username: None,
+            password: None,
             password_file: None,
             keep_alive: Span::from_secs(60),
         };

@@ -79,10 +79,14 @@ fn broker(table: &Table<'_>, default_id: Option<String>, report: &mut Report) ->
     };
     let username = username(table, report);
     let password_file = table.parsed("password_file", "a path", report, super::path_of);
-    if password_file.is_some() && !table.means("username") && !table.means("username_file") {
+    let password = if table.has("password") { table.text("password", report) } else { None };
+    let key = if password.is_some() { "password" } else { "password_file" };
+    if (password.is_some() || password_file.is_some()) && !table.means("username") && !table.means("username_file") {
         let wrong = Wrong::new("a password without `username`: MQTT 3.1.1 does not allow that");
-        report
-            .problem(&table.spot_of("password_file"), wrong.hint("add `username`; any text, if the broker ignores it"));
+        report.problem(&table.spot_of(key), wrong.hint("add `username`; any text, if the broker ignores it"));
+    }
+    if password.is_some() && password_file.is_some() {
+        report.problem(&table.spot_of("password_file"), Wrong::new("there is `password` too: which one?"));
     }
     let keep_alive = table.parsed("keep_alive", scalar::DURATION, report, |text| scalar::span(text, KEEP_ALIVE));
     let tls = tls::check(table, endpoint.as_ref(), report);
@@ -95,6 +99,7 @@ fn broker(table: &Table<'_>, default_id: Option<String>, report: &mut Report) ->
         proxy: None,
         client_id: client_id?,
         username,
+        password: password.map(Secret),
         password_file,
         keep_alive: keep_alive?,
     })

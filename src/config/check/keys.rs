@@ -17,6 +17,7 @@ pub use join::JOIN;
 pub use listener::{LISTENER, LISTENER_RULE};
 pub use outbox::{OUTBOX, OUTBOX_LANE};
 pub use payload::{AVAILABILITY, CSV, DEDUP, FIELD, LABEL, RAW, TIME};
+pub use remote::REMOTE;
 pub use shape::{Case, Form, Shape};
 pub use stream::STREAM;
 pub use window::{LATE_UPDATES, WINDOW};
@@ -28,6 +29,7 @@ mod join;
 mod listener;
 mod outbox;
 mod payload;
+mod remote;
 mod shape;
 mod stream;
 mod window;
@@ -125,6 +127,13 @@ pub static ROOT: Section = Section {
             Shape::Table(&CONTROL),
             "{ socket = '/run/tidegate/control.sock' }",
             "the control socket; without it there is none",
+        ),
+        key(
+            "remote",
+            Derived("the defaults of its keys"),
+            Shape::Table(&REMOTE),
+            "{ public_key = 'MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=' }",
+            "configuration and commands over MQTT",
         ),
         key(
             "local",
@@ -253,7 +262,7 @@ pub static CONTROL: Section = Section {
 };
 
 /// All tables, in the order of the documentation.
-pub static SECTIONS: [&Section; 22] = [
+pub static SECTIONS: [&Section; 23] = [
     &ROOT,
     &GATEWAY,
     &BROKER,
@@ -264,6 +273,7 @@ pub static SECTIONS: [&Section; 22] = [
     &OUTBOX,
     &OUTBOX_LANE,
     &CONTROL,
+    &REMOTE,
     &LOCAL,
     &STREAM,
     &LABEL,

@@ -254,6 +254,7 @@ impl<'t> Item<'t> {
 /// into an address does not.
 fn without_credentials(path: &str, value: &Value) -> String {
     match value {
+        _ if path.ends_with(".password") => "\"***\"".to_owned(),
         Value::Text(text) if path.ends_with(".broker") || text.contains("://") => match text.rsplit_once('@') {
             Some((_, host)) => format!("\"***@{host}\""),
             None => value.to_string(),

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use rumqttc::mqttbytes::v4::{
     Connect, ConnectReturnCode, LastWill, Login, Packet, PubAck, PubComp, PubRec, PubRel, Publish, SubAck, Subscribe,
-    SubscribeFilter, SubscribeReasonCode,
+    SubscribeFilter, SubscribeReasonCode, Unsubscribe,
 };
 use rumqttc::mqttbytes::{Error, QoS};
 
@@ -55,6 +55,7 @@ fn arrived(publish: Publish) -> Arrived {
         payload: publish.payload,
         retain: publish.retain,
         dup: publish.dup,
+        answer_to: None,
     }
 }
 
@@ -90,6 +91,9 @@ pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecEr
             ToBroker::Subscribe { packet, filters } => {
                 let filters = filters.into_iter().map(|filter| SubscribeFilter::new(filter, QoS::AtLeastOnce));
                 Packet::Subscribe(Subscribe { pkid: packet, filters: filters.collect() })
+            }
+            ToBroker::Unsubscribe { packet, filters } => {
+                Packet::Unsubscribe(Unsubscribe { pkid: packet, topics: filters })
             }
             ToBroker::PingReq => Packet::PingReq,
             ToBroker::Disconnect => Packet::Disconnect,

@@ -1,4 +1,4 @@
-//! MQTT 5, as far as a client needs it that publishes and does not subscribe.
+//! MQTT 5, as far as a client of the cloud's broker needs it.
 //!
 //! The heads of what a broker sends are read here, because the codec refuses reason codes
 //! that it has no name for; their properties are read by the codec.
@@ -6,11 +6,14 @@
 use bytes::{Buf, Bytes, BytesMut};
 use rumqttc::v5::mqttbytes::v5::{
     ConnAckProperties, Connect, ConnectProperties, Disconnect, DisconnectProperties, DisconnectReasonCode, LastWill,
-    Login, Packet, PingReq, PubAckProperties, PubRel, Publish, PublishProperties,
+    Filter, Login, Packet, PingReq, PubAck, PubAckProperties, PubComp, PubRec, PubRel, Publish, PublishProperties,
+    Subscribe, Unsubscribe,
 };
 use rumqttc::v5::mqttbytes::{Error, QoS};
 
-use crate::agent::mqtt::packet::{ConnAck, FromBroker, Greeting, Outgoing, Properties, Terms, ToBroker};
+use crate::agent::mqtt::packet::{
+    AnswerTo, Arrived, ConnAck, FromBroker, Grant, Greeting, Outgoing, Properties, Terms, ToBroker,
+};
 use crate::agent::mqtt::reason::Reason;
 use crate::model::limits::PACKET_BYTES_MAX;
 
@@ -19,9 +22,12 @@ use super::{CodecError, Frame};
 /// For so long a broker keeps the session of a connection that is gone, if it is to keep it.
 const SESSION_SECS: u32 = 3_600;
 const CONNACK: u8 = 2;
+const PUBLISH: u8 = 3;
 const PUBACK: u8 = 4;
 const PUBREC: u8 = 5;
+const PUBREL: u8 = 6;
 const PUBCOMP: u8 = 7;
+const SUBACK: u8 = 9;
 const PINGRESP: u8 = 13;
 const DISCONNECT: u8 = 14;
 const AUTH: u8 = 15;
@@ -29,6 +35,9 @@ const AUTH: u8 = 15;
 pub(super) fn decode(frame: Frame) -> Result<FromBroker, CodecError> {
     match frame.kind() {
         CONNACK => connack(frame.into_body()),
+        PUBLISH => publish_of(frame),
+        PUBREL => answer(frame.into_body()).map(|(packet, _)| FromBroker::PubRel(packet)),
+        SUBACK => suback(frame.into_body()),
         PUBACK => answer(frame.into_body()).map(|(packet, reason)| FromBroker::PubAck { packet, reason }),
         PUBREC => answer(frame.into_body()).map(|(packet, reason)| FromBroker::PubRec { packet, reason }),
         // Its reason says at most that the broker has forgotten the message, which it had taken.
@@ -36,7 +45,7 @@ pub(super) fn decode(frame: Frame) -> Result<FromBroker, CodecError> {
         PINGRESP => Ok(FromBroker::PingResp),
         DISCONNECT => disconnect(frame.into_body()),
         AUTH => Err(CodecError::Auth),
-        kind @ (1 | 3 | 6 | 8..=12) => Ok(FromBroker::Other(kind)),
+        kind @ (1 | 8 | 10..=12) => Ok(FromBroker::Other(kind)),
         kind => Err(CodecError::Malformed(format!("no packet has type {kind}"))),
     }
 }
@@ -53,6 +62,58 @@ fn connack(mut body: Bytes) -> Result<FromBroker, CodecError> {
     let reason = Reason::new(code, text);
     let terms = properties.as_ref().map(terms).transpose()?.unwrap_or_default();
     Ok(FromBroker::ConnAck(ConnAck { resumed: flags & 1 == 1, reason, terms }))
+}
+
+fn publish_of(mut frame: Frame) -> Result<FromBroker, CodecError> {
+    let Packet::Publish(publish) = Packet::read(&mut frame.bytes, None).map_err(unreadable)? else {
+        return Err(CodecError::Malformed("a PUBLISH that is none".into()));
+    };
+    let Ok(topic) = String::from_utf8(publish.topic.to_vec()) else {
+        return Err(CodecError::Malformed("a topic that is not UTF-8".into()));
+    };
+    let answer_to = publish.properties.and_then(|properties| {
+        let topic = properties.response_topic.filter(|topic| !topic.is_empty())?;
+        Some(Box::new(AnswerTo { topic, correlation: properties.correlation_data }))
+    });
+    Ok(FromBroker::Publish(Arrived {
+        topic,
+        payload: publish.payload,
+        retain: publish.retain,
+        dup: publish.dup,
+        packet: (publish.qos != QoS::AtMostOnce).then_some(publish.pkid),
+        exactly_once: publish.qos == QoS::ExactlyOnce,
+        answer_to,
+    }))
+}
+
+/// Read by hand for the reason codes: there are more than the codec has names for.
+fn suback(mut body: Bytes) -> Result<FromBroker, CodecError> {
+    if body.len() < 3 {
+        return Err(short());
+    }
+    body.advance(2);
+    let (mut properties, mut shift) = (0_usize, 0);
+    loop {
+        let digit = byte(&mut body)?;
+        properties |= usize::from(digit & 0x7f) << shift;
+        shift += 7;
+        if digit & 0x80 == 0 {
+            break;
+        }
+        if shift > 21 {
+            return Err(CodecError::Malformed("a length of more than four bytes".into()));
+        }
+    }
+    if body.len() < properties {
+        return Err(short());
+    }
+    body.advance(properties);
+    let grant = |code: &u8| match code {
+        0 => Grant::Unacknowledged,
+        1 | 2 => Grant::Acknowledged,
+        _ => Grant::Refused,
+    };
+    Ok(FromBroker::SubAck(body.iter().map(grant).collect()))
 }
 
 fn terms(properties: &ConnAckProperties) -> Result<Terms, CodecError> {
@@ -114,8 +175,15 @@ pub(super) fn encode(packet: ToBroker, out: &mut BytesMut) -> Result<(), CodecEr
         ToBroker::PubRel(packet) => Packet::PubRel(PubRel::new(packet, None)),
         ToBroker::PingReq => Packet::PingReq(PingReq),
         ToBroker::Disconnect => Packet::Disconnect(Disconnect::new(DisconnectReasonCode::NormalDisconnection)),
-        ToBroker::PubAck(_) | ToBroker::PubRec(_) | ToBroker::PubComp(_) | ToBroker::Subscribe { .. } => {
-            unreachable!("only a connection to the device broker subscribes, and it speaks 3.1.1")
+        ToBroker::PubAck(packet) => Packet::PubAck(PubAck::new(packet, None)),
+        ToBroker::PubRec(packet) => Packet::PubRec(PubRec::new(packet, None)),
+        ToBroker::PubComp(packet) => Packet::PubComp(PubComp::new(packet, None)),
+        ToBroker::Subscribe { packet, filters } => {
+            let filters = filters.into_iter().map(|filter| Filter::new(filter, QoS::AtLeastOnce)).collect();
+            Packet::Subscribe(Subscribe { pkid: packet, filters, properties: None })
+        }
+        ToBroker::Unsubscribe { packet, filters } => {
+            Packet::Unsubscribe(Unsubscribe { pkid: packet, filters, properties: None })
         }
     };
     write(&packet, out)
@@ -143,6 +211,7 @@ fn properties(properties: Properties) -> PublishProperties {
         message_expiry_interval: properties.expiry_secs,
         user_properties: properties.user.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
         content_type: properties.content_type.map(str::to_owned),
+        correlation_data: properties.correlation,
         ..PublishProperties::default()
     }
 }

@@ -61,7 +61,7 @@ static SERVER_NAME: Form = bounded(1, MQTT_NAME_BYTES, "^[-A-Za-z0-9._:]*$");
 /// `[uplink]`: what it has beside that.
 pub static UPLINK_ONLY: Section = Section { id: "uplink", title: "[uplink]", keys: &UPLINK_KEYS, cases: &[] };
 
-const UPLINK_KEYS: [Key; 5] = [
+const UPLINK_KEYS: [Key; 6] = [
     key("protocol", Default("3.1.1"), Shape::Words("3.1.1 5"), "'5'", "version of MQTT: `3.1.1` or `5`"),
     key("compression", Default("none"), Shape::Words("none zstd"), "'zstd'", "of batches: `none` or `zstd`"),
     key(
@@ -77,6 +77,13 @@ const UPLINK_KEYS: [Key; 5] = [
         Shape::Text(&PROXY),
         "'http://10.0.0.1:3128'",
         "HTTP proxy: `http://[user[:password]@]host:port`",
+    ),
+    key(
+        "password",
+        Optional,
+        TEXT,
+        "'x7Fq'",
+        "the password itself, for a document that brings a new one over MQTT; in the file, `password_file` is the place",
     ),
     key(
         "proxy_password_file",

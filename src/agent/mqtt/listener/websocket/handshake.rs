@@ -7,7 +7,7 @@
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use crate::agent::mqtt::base64::push_base64;
+use crate::model::base64::push_base64;
 
 /// Bytes of a request's head; browsers send cookies along.
 pub(super) const HEAD_BYTES_MAX: usize = 8 * 1024;
