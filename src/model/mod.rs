@@ -3,8 +3,8 @@
 //!
 //! Everything else in the crate may depend on this module; it depends on nothing.
 
-pub mod base64;
 pub mod access;
+pub mod base64;
 pub mod ids;
 pub mod limits;
 pub mod record;

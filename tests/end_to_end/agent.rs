@@ -16,13 +16,15 @@ use serde_json::Value;
 pub(crate) struct Agent {
     dir: PathBuf,
     child: Option<Child>,
+    /// Of its environment.
+    pub(crate) env: Vec<(&'static str, String)>,
 }
 
 impl Agent {
     /// Writes the configuration; does not start yet.
     pub(crate) fn new(dir: &Path, config: &Config<'_>) -> Agent {
         fs::write(dir.join("tidegate.toml"), config.text(dir)).unwrap();
-        Agent { dir: dir.to_owned(), child: None }
+        Agent { dir: dir.to_owned(), child: None, env: Vec::new() }
     }
 
     /// Starts it, with what state it finds.
@@ -51,6 +53,7 @@ impl Agent {
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.arg("run").arg("--config").arg(self.dir.join("tidegate.toml")).stdin(Stdio::null());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 

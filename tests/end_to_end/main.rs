@@ -29,6 +29,7 @@ mod outbox;
 mod proxy;
 mod quarantine;
 mod receive;
+mod remote;
 mod scene;
 mod sparkplug;
 mod tap;

@@ -7,10 +7,10 @@ use tokio::net::TcpStream;
 
 use crate::config::boot::ProxySpec;
 
-use crate::model::base64::push_base64;
 use super::connection::LinkError;
 use super::credentials;
 use super::dial::authority;
+use crate::model::base64::push_base64;
 
 /// Bytes of an answer's head; proxies like to say who they are.
 const HEAD_BYTES_MAX: usize = 8 * 1_024;

@@ -26,7 +26,8 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the id of one.
 const ID_BYTES_MAX: usize = 256;
 
-const KNOWN: &str = "known: status, ledger, devices, config, flush, snapshot, log-level, replay-quarantine, restart, rollback";
+const KNOWN: &str =
+    "known: status, ledger, devices, config, flush, snapshot, log-level, replay-quarantine, restart, rollback";
 
 /// Why a command was not done.
 pub(super) struct Refusal {
@@ -165,10 +166,7 @@ impl Steward {
         serde_json::from_slice(&document).map_err(|error| Refusal::new(error.to_string()))
     }
 
-    async fn order(
-        &self,
-        order: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Order,
-    ) -> Result<Value, Refusal> {
+    async fn order(&self, order: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Order) -> Result<Value, Refusal> {
         let (answer, done) = oneshot::channel();
         self.inbox.send(Input::Order(order(answer))).await.map_err(|_| Refusal::stopping())?;
         done.await.map_err(|_| Refusal::stopping())?.map_err(Refusal::new)?;
@@ -242,12 +240,8 @@ impl Steward {
             }
             return Err(Refusal::new(format!("the storage does not take writes: {error}")));
         }
-        let moves = config.uplink != self.running.config.uplink;
         self.running = Running { config, entry: before };
         self.steer();
-        if moves {
-            self.follow();
-        }
         let news = News::new(State::RolledBack, origin, Some(entry.version), Some(entry.hash));
         self.report(&News { reason: Some(ASKED.to_owned()), ..news });
         Ok(self.config())
@@ -290,7 +284,8 @@ fn log_level(request: &Map<String, Value>) -> Result<Value, Refusal> {
 /// The books, out of the status.
 fn ledger(status: &Value) -> Value {
     let engine = &status["engine"];
-    let of = |stream: &Value| json!({ "name": stream["name"], "ledger": stream["ledger"], "windows": stream["windows"] });
+    let of =
+        |stream: &Value| json!({ "name": stream["name"], "ledger": stream["ledger"], "windows": stream["windows"] });
     let streams: Vec<Value> = engine["streams"].as_array().into_iter().flatten().map(of).collect();
     json!({ "balanced": engine["balanced"], "streams": streams, "outbox": engine["outbox"]["lanes"] })
 }

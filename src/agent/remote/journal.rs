@@ -157,7 +157,8 @@ impl Journal {
         self.state.crashes_ms.clear();
         self.state.safe_mode = true;
         let last = self.state.confirmed.pop()?;
-        let reason = format!("the agent ended {CRASHES_MAX} times in {} minutes under it", CRASHES_WITHIN.as_millis() / 60_000);
+        let reason =
+            format!("the agent ended {CRASHES_MAX} times in {} minutes under it", CRASHES_WITHIN.as_millis() / 60_000);
         Some(self.end(&last, &reason))
     }
 
@@ -375,7 +376,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (mut journal, _) = Journal::open(dir.path(), &boot("a", 1)).expect("opened");
         (1..=2).for_each(|version| confirm(&mut journal, version));
-        for (id, secs, expected) in [("b", 5, None), ("c", 5, None), ("d", 5, None), ("d", 10, None), ("d", 400, None)] {
+        for (id, secs, expected) in [("b", 5, None), ("c", 5, None), ("d", 5, None), ("d", 10, None), ("d", 400, None)]
+        {
             let (journal, ended) = Journal::open(dir.path(), &boot(id, secs)).expect("opened");
             assert_eq!((ended, journal.is_safe_mode()), (expected, false), "{id} {secs}");
         }

@@ -60,6 +60,8 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(super) enum Said {
     Answer { topic: String, payload: Vec<u8>, correlation: Option<Bytes> },
+    /// The report of now, to be retained.
+    Report(Bytes),
     /// What was asked for is done.
     Done(Receipt),
 }
@@ -71,7 +73,7 @@ pub(super) struct Session {
     pub base: String,
     pub clock: SystemClock,
     pub broker: watch::Receiver<BrokerSpec>,
-    /// The retained report; empty: none yet.
+    /// The last report, for each new connection; empty: none yet.
     pub reported: watch::Receiver<Bytes>,
     pub said: Receiver<Said>,
     pub heard: Sender<Heard>,
@@ -150,7 +152,6 @@ struct Connection<'a> {
 enum Wake {
     Packet(FromBroker),
     Said(Said),
-    Reported,
     Moved,
     Over,
     Timer,
@@ -173,7 +174,10 @@ impl<'a> Connection<'a> {
         let base = &self.session.base;
         let filters = vec![format!("{base}/config/desired"), format!("{base}/cmd/+")];
         self.send(ToBroker::Subscribe { packet: u16::MAX, filters }).await?;
-        self.session.reported.mark_changed();
+        let report = self.session.reported.borrow().clone();
+        if !report.is_empty() {
+            self.report(report).await?;
+        }
         loop {
             match self.wake().await? {
                 Wake::Packet(packet) => self.handle_packets(packet).await?,
@@ -185,12 +189,7 @@ impl<'a> Connection<'a> {
                 Wake::Said(Said::Answer { topic, payload, correlation }) => {
                     self.publish(topic, payload.into(), false, correlation).await?;
                 }
-                Wake::Reported => {
-                    let report = self.session.reported.borrow_and_update().clone();
-                    if !report.is_empty() {
-                        self.publish(format!("{}/config/reported", self.session.base), report, true, None).await?;
-                    }
-                }
+                Wake::Said(Said::Report(report)) => self.report(report).await?,
                 Wake::Moved => {
                     self.send(ToBroker::Disconnect).await?;
                     return Ok(End::Moved);
@@ -213,7 +212,7 @@ impl<'a> Connection<'a> {
         // The steward takes one at a time, and says when it is done: then there is room again.
         tokio::select! {
             biased;
-            () = changed(&mut self.session.reported), if has_room => Ok(Wake::Reported),
+            // Before the broker: what is said of going elsewhere is said here.
             said = self.session.said.recv_async(), if has_room => Ok(said.map_or(Wake::Over, Wake::Said)),
             () = changed(&mut self.session.broker) => Ok(Wake::Moved),
             packet = self.link.read(), if reads => Ok(Wake::Packet(packet?)),
@@ -265,6 +264,10 @@ impl<'a> Connection<'a> {
             // There was room, or the steward is gone and so are we.
             debug!("not heard: it comes again");
         }
+    }
+
+    async fn report(&mut self, report: Bytes) -> Result<(), End> {
+        self.publish(format!("{}/config/reported", self.session.base), report, true, None).await
     }
 
     async fn publish(

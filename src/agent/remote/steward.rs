@@ -120,6 +120,9 @@ impl Steward {
             {
                 self.consider(document, &mut stop).await;
             }
+            if self.trial.is_none() {
+                self.follow();
+            }
         }
         // The process was told to end: what is on trial may come again.
         if let Err(error) = self.journal(|journal| journal.close()).await {
@@ -182,7 +185,11 @@ impl Steward {
             if let Some(ended) = self.journal.as_ref().and_then(|journal| journal.ended(hash)) {
                 let message = format!("it was tried before, and taken back: {}", ended.reason);
                 let hint = "change it; where it is to be tried again as it is, give it another version";
-                return if retained { () } else { self.report(&news(State::Rejected).because(Shown::new(message, Some(hint)))) };
+                return if retained {
+                    ()
+                } else {
+                    self.report(&news(State::Rejected).because(Shown::new(message, Some(hint))))
+                };
             }
         }
         let checked = match self.check(text.clone()).await {
@@ -231,10 +238,8 @@ impl Steward {
     ) {
         let Checked { config: Desired { version, trial, config }, hash, warnings } = checked;
         let entry = Entry { version, hash: hash.clone(), at_ms: wall().as_millis() };
-        let news = |state| News {
-            warnings: shown(&warnings),
-            ..News::new(state, origin, Some(version), Some(hash.clone()))
-        };
+        let news =
+            |state| News { warnings: shown(&warnings), ..News::new(state, origin, Some(version), Some(hash.clone())) };
         let noted = entry.clone();
         if let Err(error) = self.journal(move |journal| journal.begin(noted, &text)).await {
             let problem = Shown::new(format!("the gateway's storage does not take writes: {error}"), None);
@@ -305,10 +310,8 @@ impl Steward {
         info!(version = entry.version, hash = %entry.hash, "a configuration is confirmed");
         let news = News::new(State::Confirmed, origin, Some(entry.version), Some(entry.hash));
         self.report(&News { warnings, ..news });
+        drop(before);
         self.tell_health().await;
-        if before.config.uplink != self.running.config.uplink {
-            self.follow();
-        }
     }
 
     /// The one before it is back. What the store does not take now is tried again.
@@ -355,11 +358,15 @@ impl Steward {
         }
     }
 
-    /// The session at the cloud's broker goes where results go.
-    pub(super) fn follow(&mut self) {
+    /// The session at the cloud's broker goes where results go, once everything is said where it is.
+    fn follow(&self) {
         let Some(broker) = self.running.config.uplink.as_ref().map(super::own_session) else { return };
         for wire in self.wires.iter().filter(|wire| wire.origin == Origin::Uplink) {
-            wire.broker.send_replace(broker.clone());
+            wire.broker.send_if_modified(|present| {
+                let differs = *present != broker;
+                present.clone_from(&broker);
+                differs
+            });
         }
     }
 
@@ -370,6 +377,8 @@ impl Steward {
         let document = Bytes::from(document);
         for wire in &self.wires {
             wire.reported.send_replace(document.clone());
+            // Full, or nobody there: it is said with the next connection.
+            let _ = wire.said.try_send(Said::Report(document.clone()));
         }
     }
 

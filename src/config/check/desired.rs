@@ -36,9 +36,9 @@ pub fn check_desired(text: &str, file_text: &str, file: &str) -> Result<Checked<
     let (mut whole, _) = parse(file_text, Format::of(file), file)?;
     let root = Table::open(document.root(), "", &keys::DESIRED, &mut report);
     let version = root.as_ref().and_then(|root| version(root, &mut report));
-    let trial = root.as_ref().and_then(|root| {
-        root.parsed("trial", scalar::DURATION, &mut report, |text| scalar::span(text, TRIAL))
-    });
+    let trial = root
+        .as_ref()
+        .and_then(|root| root.parsed("trial", scalar::DURATION, &mut report, |text| scalar::span(text, TRIAL)));
     lay_over(&mut whole, &document);
     let hash = whole.hash();
     let parts = all_parts(whole, Purpose::Run, &mut report);
@@ -70,7 +70,8 @@ fn version(root: &Table<'_>, report: &mut Report) -> Option<u64> {
 /// Each table of `over` instead of that of `whole`.
 fn lay_over(whole: &mut Document, over: &Document) {
     let (Value::Table(entries), Value::Table(over)) = (&mut whole.root_mut().value, &over.root().value) else { return };
-    let is_of_the_file = |entry: &&Entry| keys::ROOT.key(&entry.key).is_some() && keys::DESIRED.key(&entry.key).is_some();
+    let is_of_the_file =
+        |entry: &&Entry| keys::ROOT.key(&entry.key).is_some() && keys::DESIRED.key(&entry.key).is_some();
     for entry in over.iter().filter(is_of_the_file) {
         entries.retain(|other| other.key != entry.key);
         entries.push(entry.clone());

@@ -144,7 +144,12 @@ fn a_batch_is_written_as_its_version_has_it() {
         packet: Some(7),
         exactly_once: false,
         dup: false,
-        properties: Properties { content_type: Some("c"), expiry_secs: Some(5), user: vec![("k", "v")], correlation: None },
+        properties: Properties {
+            content_type: Some("c"),
+            expiry_secs: Some(5),
+            user: vec![("k", "v")],
+            correlation: None,
+        },
     };
     let written = |codec: Codec, packet| {
         let mut out = BytesMut::new();

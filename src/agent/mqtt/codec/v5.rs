@@ -5,8 +5,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use rumqttc::v5::mqttbytes::v5::{
-    ConnAckProperties, Connect, ConnectProperties, Disconnect, DisconnectProperties, DisconnectReasonCode, LastWill,
-    Filter, Login, Packet, PingReq, PubAck, PubAckProperties, PubComp, PubRec, PubRel, Publish, PublishProperties,
+    ConnAckProperties, Connect, ConnectProperties, Disconnect, DisconnectProperties, DisconnectReasonCode, Filter,
+    LastWill, Login, Packet, PingReq, PubAck, PubAckProperties, PubComp, PubRec, PubRel, Publish, PublishProperties,
     Subscribe, Unsubscribe,
 };
 use rumqttc::v5::mqttbytes::{Error, QoS};
