@@ -20,6 +20,7 @@ mod replays;
 pub mod routes;
 mod secrets;
 pub mod shutdown;
+pub mod signed;
 pub mod status;
 pub mod store;
 pub mod systemd;

@@ -8,7 +8,7 @@
 //! | the other ends, in `demo`, `receive`, `fleet` and the tests | `client` `pipeline` |
 
 pub mod backoff;
-mod base64;
+pub(in crate::agent) mod base64;
 pub mod client;
 pub mod codec;
 pub mod connection;
