@@ -1,0 +1,105 @@
+//! `tidegate remote diff`: what a document would change.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::cli::EXIT_USAGE;
+use crate::cli::printable::printable;
+use crate::config::raw::{Document, Format, Value};
+
+use super::Desk;
+use super::ask::{Request, ask};
+use super::document::{Desired, VERSION, signing_key};
+use super::tree::differences;
+use super::verdict::EXIT_SILENT;
+use super::words::{json_line, refusal, say};
+
+/// Of the document alone: they say nothing of what runs, and are compared where the file has them.
+const BESIDE: [&str; 2] = [VERSION, "trial"];
+
+/// Compares a document with the one that gateways run, key by key: `+` is in the file only, `-` at
+/// the gateway only, `~` differs. Exit code 0 when they are the same, 1 when they differ.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The document, TOML, or JSON by its name
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Private key (PEM) that signs the question, where the gateway demands it
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+pub(super) async fn run(desk: &Desk, args: &Args) -> anyhow::Result<u8> {
+    let desired = Desired::read(&args.file)?;
+    let key = signing_key(args.key.as_ref())?;
+    let pattern = desk.pattern()?;
+    let (mut session, gateways) = desk.survey(&pattern).await?;
+    let targets = desk.targets(&gateways, &pattern)?;
+    let request = Request { name: "config", body: &Map::new(), names_gateway: false, key: key.as_ref() };
+    let answers = ask(&mut session, &desk.topics, &pattern, &targets, &request, desk.timeout).await?;
+    session.close().await;
+    let (mut differ, mut silent, mut trouble) = (false, false, false);
+    for gateway in &targets {
+        let shown = printable(gateway);
+        match answers.get(gateway) {
+            None => {
+                silent = true;
+                eprintln!("{shown}: no answer");
+            }
+            Some(reply) if reply["ok"] == true => {
+                let lines = against(&desired, &reply["result"]["desired"]);
+                differ |= !lines.is_empty();
+                if desk.json {
+                    say(&json_line(&json!({"gw": gateway, "same": lines.is_empty(), "differences": lines})));
+                } else if lines.is_empty() {
+                    say(&format!("{shown}: the same\n"));
+                } else {
+                    let lines: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
+                    say(&format!("{shown}:\n{lines}"));
+                }
+            }
+            Some(reply) => {
+                trouble = true;
+                eprintln!("{shown}: {}", refusal(reply));
+            }
+        }
+    }
+    Ok(match (trouble, silent, differ) {
+        (true, _, _) => EXIT_USAGE,
+        (false, true, _) => EXIT_SILENT,
+        (false, false, differ) => u8::from(differ),
+    })
+}
+
+/// What differs from what a gateway runs; null: nothing was sent to it yet.
+fn against(desired: &Desired, running: &Json) -> Vec<String> {
+    let parsed = Document::parse(&running.to_string(), Format::Json);
+    let mut running = match parsed.map(|document| document.root().value.clone()) {
+        Ok(Value::Table(entries)) => entries,
+        Ok(_) | Err(_) => Vec::new(),
+    };
+    running.retain(|entry| !BESIDE.contains(&entry.key.as_str()) || desired.has(&entry.key));
+    differences(&Value::Table(running), &desired.value())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_counts_where_the_file_has_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = |toml: &str, running: Json| {
+            let file = dir.path().join("d.toml");
+            std::fs::write(&file, toml).unwrap();
+            against(&Desired::read(&file).unwrap(), &running)
+        };
+        let running = json!({"version": 7, "trial": "1m", "outbox": {"max_bytes": "1MiB"}});
+        assert_eq!(lines("outbox.max_bytes = '1MiB'\n", running.clone()), Vec::<String>::new());
+        assert_eq!(lines("version = 8\noutbox.max_bytes = '1MiB'\n", running.clone()), ["~ version: 7 -> 8"]);
+        assert_eq!(lines("", running), [r#"- outbox = {"max_bytes":"1MiB"}"#]);
+        assert_eq!(lines("outbox.max_bytes = 1\n", Json::Null), [r#"+ outbox = {"max_bytes":1}"#]);
+    }
+}
