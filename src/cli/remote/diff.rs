@@ -18,8 +18,10 @@ use super::words::{json_line, refusal, say};
 /// Of the document alone: they say nothing of what runs, and are compared where the file has them.
 const BESIDE: [&str; 2] = [VERSION, "trial"];
 
-/// Compares a document with the one that gateways run, key by key: `+` is in the file only, `-` at
-/// the gateway only, `~` differs. Exit code 0 when they are the same, 1 when they differ.
+/// Compares a document with the one that gateways run.
+///
+/// Key by key: `+` is in the file only, `-` at the gateway only, `~` differs. Streams and windows are
+/// told by their names. Exit code 0 when they are the same, 1 when they differ.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The document, TOML, or JSON by its name
@@ -49,15 +51,19 @@ pub(super) async fn run(desk: &Desk, args: &Args) -> anyhow::Result<u8> {
                 eprintln!("{shown}: no answer");
             }
             Some(reply) if reply["ok"] == true => {
-                let lines = against(&desired, &reply["result"]["desired"]);
+                let Some(lines) = against(&desired, &reply["result"]["desired"]) else {
+                    trouble = true;
+                    eprintln!("{shown}: what it answered is no document");
+                    continue;
+                };
                 differ |= !lines.is_empty();
                 if desk.json {
                     say(&json_line(&json!({"gw": gateway, "same": lines.is_empty(), "differences": lines})));
                 } else if lines.is_empty() {
                     say(&format!("{shown}: the same\n"));
                 } else {
-                    let lines: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
-                    say(&format!("{shown}:\n{lines}"));
+                    let lines: Vec<String> = lines.iter().map(|line| printable(line)).collect();
+                    say(&format!("{shown}:\n{}\n", lines.join("\n")));
                 }
             }
             Some(reply) => {
@@ -73,15 +79,17 @@ pub(super) async fn run(desk: &Desk, args: &Args) -> anyhow::Result<u8> {
     })
 }
 
-/// What differs from what a gateway runs; null: nothing was sent to it yet.
-fn against(desired: &Desired, running: &Json) -> Vec<String> {
-    let parsed = Document::parse(&running.to_string(), Format::Json);
-    let mut running = match parsed.map(|document| document.root().value.clone()) {
-        Ok(Value::Table(entries)) => entries,
-        Ok(_) | Err(_) => Vec::new(),
+/// What differs from what a gateway runs; null: nothing was sent to it yet. `None`: that is no
+/// document.
+fn against(desired: &Desired, running: &Json) -> Option<Vec<String>> {
+    let document = Document::parse(&running.to_string(), Format::Json).ok()?;
+    let mut running = match &document.root().value {
+        Value::Table(entries) => entries.clone(),
+        Value::Null => Vec::new(),
+        Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::List(_) => return None,
     };
     running.retain(|entry| !BESIDE.contains(&entry.key.as_str()) || desired.has(&entry.key));
-    differences(&Value::Table(running), &desired.value())
+    Some(differences(&Value::Table(running), &desired.value()))
 }
 
 #[cfg(test)]
@@ -94,12 +102,13 @@ mod tests {
         let lines = |toml: &str, running: Json| {
             let file = dir.path().join("d.toml");
             std::fs::write(&file, toml).unwrap();
-            against(&Desired::read(&file).unwrap(), &running)
+            against(&Desired::read(&file).unwrap(), &running).unwrap_or_else(|| vec!["none".to_owned()])
         };
         let running = json!({"version": 7, "trial": "1m", "outbox": {"max_bytes": "1MiB"}});
         assert_eq!(lines("outbox.max_bytes = '1MiB'\n", running.clone()), Vec::<String>::new());
         assert_eq!(lines("version = 8\noutbox.max_bytes = '1MiB'\n", running.clone()), ["~ version: 7 -> 8"]);
         assert_eq!(lines("", running), [r#"- outbox = {"max_bytes":"1MiB"}"#]);
+        assert_eq!(lines("", json!([])), ["none"]);
         assert_eq!(lines("outbox.max_bytes = 1\n", Json::Null), [r#"+ outbox = {"max_bytes":1}"#]);
     }
 }

@@ -13,8 +13,10 @@ use super::words::{health, json_line, number, say, short_hash, text};
 const GAP: &str = "  ";
 const HEAD: [&str; 8] = ["gateway", "state", "version", "config", "hash", "waiting", "lag", "health"];
 
-/// Shows a line for each gateway: whether it is there, its program, its document, what waits in its
-/// outbox, how far it is behind, and the first thing that is wrong.
+/// Shows a line for each gateway.
+///
+/// Whether it is there, its program, its document, the records that wait in its outbox, how far the
+/// device that is furthest behind is behind the clock, and the first thing that is wrong.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 

@@ -16,8 +16,10 @@ use super::words::{json_line, json_pretty, refusal, report, say};
 /// A gateway that is online answers at once, or is too old to know the command.
 const ANSWER_MAX: Span = Span::from_secs(10);
 
-/// Shows what gateways have reported: which document runs, since when, and what was wrong with
-/// the last one. Of one gateway, named by its id, also the document itself.
+/// Shows what gateways have reported of their configuration.
+///
+/// Which document runs, since when, and what was wrong with the last one. Of one gateway, named by
+/// its id, also the document itself, if it is online.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Private key (PEM) that signs the question for the document, where the gateway demands it

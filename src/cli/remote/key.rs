@@ -9,8 +9,10 @@ use crate::cli::read_text;
 
 use super::words::say;
 
-/// Prints what goes into the file of a gateway that shall take nothing but what this key has
-/// signed. The key is made by `openssl genpkey -algorithm ed25519 -out KEY.pem`.
+/// Prints the public half of a signing key, as it goes into a gateway's file.
+///
+/// Such a gateway takes nothing but what this key has signed. The key is made by
+/// `openssl genpkey -algorithm ed25519 -out KEY.pem`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The private key (PEM)

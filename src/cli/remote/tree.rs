@@ -96,10 +96,8 @@ fn by_place(value: &Value) -> BTreeMap<Key, &Value> {
 fn names(items: &[Node]) -> Option<Vec<String>> {
     let name = |item: &Node| {
         let Value::Table(entries) = &item.value else { return None };
-        entries.iter().find_map(|entry| match &entry.node.value {
-            Value::Text(name) if entry.key == "name" => Some(name.clone()),
-            _ => None,
-        })
+        let entry = entries.iter().find(|entry| entry.key == "name")?;
+        if let Value::Text(name) = &entry.node.value { Some(name.clone()) } else { None }
     };
     let names: Vec<String> = items.iter().map(name).collect::<Option<_>>()?;
     let mut sorted = names.clone();

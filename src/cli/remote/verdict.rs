@@ -32,11 +32,9 @@ pub(super) fn verdict(payload: &[u8], before: Option<&[u8]>, hash: &str) -> Opti
         "rejected" | "rolled_back" => Outcome::Refused,
         _ => return None,
     };
-    let ours = match &report["hash"] {
-        // What the gateway could not even read has no hash.
-        Value::Null => outcome == Outcome::Refused && report["version"].is_null(),
-        theirs => theirs == hash,
-    };
+    // What the gateway could not even read has no hash.
+    let unread = report["hash"].is_null() && report["version"].is_null() && outcome == Outcome::Refused;
+    let ours = report["hash"] == hash || unread;
     ours.then_some((outcome, report))
 }
 
