@@ -9,6 +9,9 @@
 
 #[path = "end_to_end/broker.rs"]
 mod broker;
+#[path = "shell/certificates.rs"]
+#[expect(dead_code, reason = "certificates that are not valid now are for other tests")]
+mod certificates;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -362,6 +365,27 @@ fn a_command_is_answered_by_its_id_and_a_destructive_one_names_its_gateway() {
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("gw-1: no answer"), "{ended:?}");
 
+    // What a gateway does not open has no id.
+    let ended = world.run(&[&base[..], &["status"]].concat(), |world, topic, _| {
+        let reply = json!({"v": 1, "id": null, "ok": false, "error": "it is not signed"});
+        world.send(&format!("{topic}/reply"), &reply);
+    });
+    assert_eq!((ended.code, ended.err.as_str()), (Some(1), "gw-1: it is not signed\n"), "{ended:?}");
+
+    // Whose answer was lost with the connection, or whose command: it is asked for again, by its id.
+    let mut lost = None;
+    let ended = world.run(&[&base[..], &["snapshot"]].concat(), |world, topic, body| {
+        let id = body["id"].clone();
+        if lost.is_none() {
+            lost = Some(id);
+            world.broker.restart();
+        } else {
+            assert_eq!(lost.as_ref(), Some(&id));
+            world.send(&format!("{topic}/reply"), &json!({"ok": true, "id": id, "result": {}}));
+        }
+    });
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+
     world.online("gw-1");
     world.online("gw-2");
     let args = ["--gateway", "*", "--timeout", PATIENT, "--json", "cmd", "restart", "--yes"];
@@ -470,6 +494,50 @@ fn what_is_signed_opens_with_the_key_that_is_printed() {
         world.send(&format!("{topic}/reply"), &reply);
     });
     assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// Through TLS, and by name and password; whoever the broker does not know is told so.
+#[test]
+fn the_broker_may_want_tls_and_a_password() {
+    if !has(&[Need::Mosquitto, Need::Openssl]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    certificates::authority(dir.path(), "ca");
+    certificates::certificate(dir.path(), "ca", "server");
+    let words = dir.path().join("words");
+    let made = Command::new("mosquitto_passwd").args(["-b", "-c"]).arg(&words).args(["operator", "secret"]).status();
+    assert!(made.unwrap().success());
+    fs::write(dir.path().join("password"), "secret\n").unwrap();
+    fs::write(dir.path().join("wrong"), "other\n").unwrap();
+    let port = broker::free_port();
+    let lines = [
+        &format!("listener {port} 127.0.0.1"),
+        "cafile {dir}/ca.crt",
+        "certfile {dir}/server.crt",
+        "keyfile {dir}/server.key",
+        "allow_anonymous false",
+        "password_file {dir}/words",
+    ];
+    let broker = Broker::start_in(dir, &lines);
+    let fleet = |scheme: &str, port: u16, more: &[&str]| {
+        let url = format!("{scheme}://127.0.0.1:{port}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["remote", "--broker", &url, "--username", "operator"]).args(more).arg("fleet");
+        let output = command.current_dir(broker.dir()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let trusted = ["--ca-file", "ca.crt", "--password-file", "password"];
+    let (code, said) = fleet("mqtts", port, &trusted);
+    assert_eq!((code, said.as_str()), (Some(3), "nothing under tidegate from such a gateway\n"));
+    for (scheme, port, more, part) in [
+        ("mqtts", port, &["--ca-file", "ca.crt", "--password-file", "wrong"], "refused the connection"),
+        ("mqtts", port, &["--ca-file", "server.crt", "--password-file", "password"], "certificate"),
+        ("mqtt", broker.port, &["--ca-file", "ca.crt", "--password-file", "password"], "are for mqtts://"),
+    ] {
+        let (code, said) = fleet(scheme, port, more);
+        assert!(code == Some(2) && said.contains(part), "{code:?}: {said}");
+    }
 }
 
 #[test]

@@ -36,28 +36,42 @@ pub(super) async fn ask(
     session.subscribe(topics.filter(pattern, &format!("cmd/{}/reply", request.name))).await;
     let mut open = BTreeMap::new();
     for gateway in gateways {
-        let id = hex(&secret_bytes::<8>()?);
-        let payload = payload(request, gateway, &id);
-        session.publish(topics.of(gateway, &format!("cmd/{}", request.name)), payload, false);
-        open.insert(gateway.clone(), id);
+        open.insert(gateway.clone(), hex(&secret_bytes::<8>()?));
     }
+    send(session, topics, request, &open);
     let mut answers = BTreeMap::new();
     let until = session.now() + timeout;
     while !open.is_empty() {
-        let message = match session.next(until).await? {
-            Event::Message(message) => message,
-            Event::Granted | Event::Settled => continue,
+        match session.next(until).await? {
+            Event::Message(message) => {
+                let Some((gateway, Kind::Reply(name))) = topics.parse(&message.topic) else { continue };
+                let Ok(reply) = serde_json::from_slice::<Value>(&message.payload) else { continue };
+                let is_asked = open.get(&gateway).is_some_and(|id| answers_to(&reply, id, request.key.is_some()));
+                if name == request.name && is_asked {
+                    open.remove(&gateway);
+                    answers.insert(gateway, reply);
+                }
+            }
+            Event::Granted { again: true } => send(session, topics, request, &open),
+            Event::Granted { again: false } | Event::Settled => {}
             Event::Deadline | Event::Interrupted => break,
-        };
-        let Some((gateway, Kind::Reply(name))) = topics.parse(&message.topic) else { continue };
-        let Ok(reply) = serde_json::from_slice::<Value>(&message.payload) else { continue };
-        // Somebody else may ask the same at the same time.
-        if name == request.name && open.get(&gateway).is_some_and(|id| reply["id"] == **id) {
-            open.remove(&gateway);
-            answers.insert(gateway, reply);
         }
     }
     Ok(answers)
+}
+
+fn send(session: &mut Session, topics: &Topics, request: &Request<'_>, open: &BTreeMap<String, String>) {
+    for (gateway, id) in open {
+        let topic = topics.of(gateway, &format!("cmd/{}", request.name));
+        session.publish(topic, payload(request, gateway, id), false);
+    }
+}
+
+/// Whether this is the reply to our request: somebody else may ask the same at the same time. What
+/// a gateway cannot read, or does not open, has no id: it is refused, or done as if it were empty
+/// by a gateway that knows nothing of signatures.
+fn answers_to(reply: &Value, id: &str, signed: bool) -> bool {
+    reply["id"] == id || (reply["id"].is_null() && (reply["ok"] == false || signed))
 }
 
 fn payload(request: &Request<'_>, gateway: &str, id: &str) -> String {
@@ -95,6 +109,14 @@ mod tests {
         let request = Request { names_gateway: false, ..request };
         assert_eq!(payload(&request, "gw-1", "0a"), r#"{"id":"0a","stream":"s"}"#);
         assert_eq!(hex(&[0, 0xaf]), "00af");
+    }
+
+    #[test]
+    fn a_reply_without_an_id_is_of_a_request_that_could_not_be_read() {
+        let answers = |reply: &str, signed| answers_to(&serde_json::from_str(reply).unwrap(), "0a", signed);
+        assert!(answers(r#"{"id":"0a","ok":true}"#, false) && !answers(r#"{"id":"0b","ok":true}"#, true));
+        assert!(answers(r#"{"id":null,"ok":false}"#, false) && !answers(r#"{"id":"0b","ok":false}"#, false));
+        assert!(!answers(r#"{"id":null,"ok":true}"#, false) && answers(r#"{"id":null,"ok":true}"#, true));
     }
 
     #[test]

@@ -18,11 +18,11 @@ use super::words::{json_line, json_pretty, refusal, say};
 /// named in it.
 const COMMANDS: [(&str, bool, &str); 10] = [
     ("config", false, "the desired document that runs"),
-    ("devices", false, "the devices, and what is known of each"),
+    ("devices", false, "the devices, and what is known of each: stream=NAME limit=N after=DEVICE"),
     ("flush", true, "closes open windows now, as if their time were over"),
     ("ledger", false, "the books: where every record has gone"),
     ("log-level", false, "how much is logged: level=debug"),
-    ("replay-quarantine", false, "takes rejected messages in again: stream=NAME"),
+    ("replay-quarantine", false, "takes rejected messages in again: stream=NAME reason=REASON"),
     ("restart", true, "ends the program in order; the system starts it again"),
     ("rollback", true, "goes back to the document before this one"),
     ("snapshot", false, "writes the whole state now"),

@@ -21,7 +21,7 @@ const BESIDE: [&str; 2] = [VERSION, "trial"];
 /// Compares a document with the one that gateways run.
 ///
 /// Key by key: `+` is in the file only, `-` at the gateway only, `~` differs. Streams and windows are
-/// told by their names. Exit code 0 when they are the same, 1 when they differ.
+/// told by their names; passwords, which no gateway tells, are not compared. Exit code 0 when they are the same, 1 when they differ.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The document, TOML, or JSON by its name
@@ -89,7 +89,28 @@ fn against(desired: &Desired, running: &Json) -> Option<Vec<String>> {
         Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::List(_) => return None,
     };
     running.retain(|entry| !BESIDE.contains(&entry.key.as_str()) || desired.has(&entry.key));
-    Some(differences(&Value::Table(running), &desired.value()))
+    // A gateway tells no password, and ours is not for the terminal.
+    let mut ours = desired.value();
+    redact(&mut ours);
+    let mut running = Value::Table(running);
+    redact(&mut running);
+    Some(differences(&running, &ours))
+}
+
+fn redact(value: &mut Value) {
+    match value {
+        Value::Table(entries) => {
+            for entry in entries {
+                if entry.key == "password" {
+                    entry.node.value = Value::Text("***".to_owned());
+                } else {
+                    redact(&mut entry.node.value);
+                }
+            }
+        }
+        Value::List(items) => items.iter_mut().for_each(|item| redact(&mut item.value)),
+        Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Null => {}
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +130,9 @@ mod tests {
         assert_eq!(lines("version = 8\noutbox.max_bytes = '1MiB'\n", running.clone()), ["~ version: 7 -> 8"]);
         assert_eq!(lines("", running), [r#"- outbox = {"max_bytes":"1MiB"}"#]);
         assert_eq!(lines("", json!([])), ["none"]);
+        let secret = "uplink = { password = 'secret', host = 'h' }\n";
+        assert_eq!(lines(secret, json!({"uplink": {"password": "***", "host": "h"}})), Vec::<String>::new());
+        assert_eq!(lines(secret, Json::Null), [r#"+ uplink = {"host":"h","password":"***"}"#]);
         assert_eq!(lines("outbox.max_bytes = 1\n", Json::Null), [r#"+ outbox = {"max_bytes":1}"#]);
     }
 }

@@ -76,9 +76,7 @@ impl Desired {
         }
         let mut json = String::new();
         push_json(&mut json, &Value::Table(entries)).expect("tried when it was read");
-        let parsed = Document::parse(&json, Format::Json).map(|document| document.hash());
-        // Longer than what the file had: the gateway will say that it is too long.
-        let hash = parsed.unwrap_or_default();
+        let hash = hash(&json);
         Text { json, hash }
     }
 
@@ -88,6 +86,11 @@ impl Desired {
         push_json(&mut json, &Value::Table(self.entries.clone())).expect("tried when it was read");
         Document::parse(&json, Format::Json).map_or(Value::Null, |document| document.root().value.clone())
     }
+}
+
+/// As a gateway computes it; empty for what it cannot read, being too long.
+pub(super) fn hash(json: &str) -> String {
+    Document::parse(json, Format::Json).map_or_else(|_errors| String::new(), |document| document.hash())
 }
 
 /// The key that signs, where one is given.

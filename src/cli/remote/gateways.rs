@@ -63,7 +63,7 @@ impl Gateways {
         let mut until = hard;
         loop {
             match session.next(until).await? {
-                Event::Granted => until = hard.min(session.now() + QUIET),
+                Event::Granted { .. } => until = hard.min(session.now() + QUIET),
                 Event::Message(message) => {
                     let is_new = gateways.handle(topics, pattern, &message).is_some_and(|(_, _, is_new)| is_new);
                     let single = pattern.single().and_then(|gateway| gateways.0.get(gateway));

@@ -4,7 +4,8 @@
 //! The first connection is made or the command fails. One that is lost later is made again, with
 //! the same subscriptions: what is retained comes again then, so no answer is missed that a
 //! gateway keeps there. A document without PUBACK is published again, which changes nothing where
-//! it arrived the first time; a command is not, because it could be done twice.
+//! it arrived the first time. A command goes with its connection: whoever waits for the answer,
+//! which may be lost as well, asks again, with the id by which the gateway knows it.
 
 use std::collections::VecDeque;
 
@@ -32,7 +33,10 @@ pub(super) enum Event {
     /// A message.
     Message(Arrived),
     /// Every subscription is granted, on a new connection or after another one was asked for.
-    Granted,
+    Granted {
+        /// The connection before this one was lost.
+        again: bool,
+    },
     /// Everything that was to be published is acknowledged.
     Settled,
     /// The time is over.
@@ -55,6 +59,8 @@ pub(super) struct Session {
     waiting: VecDeque<Outgoing>,
     /// Written, without PUBACK; in order.
     unacked: VecDeque<Outgoing>,
+    /// A connection was lost, and nothing is granted on the next one yet.
+    was_lost: bool,
     next_packet: u16,
     backoff: Backoff,
     retry_at: ProcTime,
@@ -91,6 +97,7 @@ impl Session {
             filters,
             waiting: VecDeque::new(),
             unacked: VecDeque::new(),
+            was_lost: false,
             next_packet: 1,
             backoff: Backoff::new(&spec.client_id, entropy(), RETRY_MAX),
             retry_at: clock.proc(),
@@ -196,7 +203,7 @@ impl Session {
         let now = self.now();
         self.backoff.handle_up(now);
         self.connection = Some(Connection { link, keep_alive: KeepAlive::new(now, self.keep_alive), asked: 1 });
-        // What is retained may arrive again.
+        self.waiting.retain(|outgoing| outgoing.retain);
         while let Some(outgoing) = self.unacked.pop_back() {
             if outgoing.retain {
                 self.waiting.push_front(outgoing);
@@ -207,6 +214,7 @@ impl Session {
 
     fn handle_lost(&mut self, error: &LinkError) {
         self.connection = None;
+        self.was_lost = true;
         let now = self.now();
         self.retry_at = now + self.backoff.handle_down(now);
         let problem = error.to_string();
@@ -268,7 +276,7 @@ impl Session {
                     self.problem.clear();
                     eprintln!("{}: connected again", self.broker);
                 }
-                Ok(granted.then_some(Event::Granted))
+                Ok(granted.then(|| Event::Granted { again: std::mem::take(&mut self.was_lost) }))
             }
             FromBroker::PubAck { packet, .. } => {
                 self.unacked.retain(|outgoing| outgoing.packet != Some(packet));

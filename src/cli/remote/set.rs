@@ -16,7 +16,7 @@ use crate::agent::signed::{CONFIG_KIND, seal};
 use crate::cli::printable::printable;
 
 use super::Desk;
-use super::document::{Desired, VERSION, signing_key};
+use super::document::{Desired, VERSION, hash, signing_key};
 use super::gateways::Gateways;
 use super::pattern::{Kind, Pattern};
 use super::session::{Event, Session};
@@ -64,7 +64,8 @@ struct Rollout<'a> {
 
 /// What a gateway has to answer.
 struct Open {
-    hash: String,
+    /// Of the document, and of the payload: what a gateway without a key says of a signed one.
+    hashes: [String; 2],
     before: Option<Vec<u8>>,
 }
 
@@ -110,19 +111,19 @@ impl Rollout<'_> {
                     let known = self.gateways.handle(&self.desk.topics, &self.pattern, &message);
                     let Some((gateway, Kind::Reported, _)) = known else { continue };
                     let Some(asked) = open.get(&gateway).filter(|_| !self.args.no_wait) else { continue };
-                    if let Some((outcome, report)) = verdict(&message.payload, asked.before.as_deref(), &asked.hash) {
+                    if let Some((outcome, report)) = verdict(&message.payload, asked.before.as_deref(), &asked.hashes) {
                         self.tell(&gateway, outcome, &report);
                         open.remove(&gateway);
                         outcomes.push(outcome);
                     } else {
-                        self.tell_progress(&gateway, &asked.hash);
+                        self.tell_progress(&gateway, &asked.hashes);
                     }
                 }
                 Event::Settled if self.args.no_wait => {
                     outcomes.extend(open.iter().map(|_| Outcome::Accepted));
                     open.clear();
                 }
-                Event::Granted | Event::Settled => {}
+                Event::Granted { .. } | Event::Settled => {}
                 Event::Deadline | Event::Interrupted => break,
             }
         }
@@ -141,12 +142,13 @@ impl Rollout<'_> {
             Some(key) => seal(key, CONFIG_KIND, gateway, &document.json),
             None => document.json,
         };
+        let hashes = [document.hash, hash(&payload)];
         session.publish(self.desk.topics.of(gateway, "config/desired"), payload, true);
         if !self.desk.json {
             let version = if self.desired.has(VERSION) { String::new() } else { format!(", version {version}") };
             say(&format!("{}: published{version}\n", printable(gateway)));
         }
-        Open { hash: document.hash, before: known.reported().map(<[u8]>::to_vec) }
+        Open { hashes, before: known.reported().map(<[u8]>::to_vec) }
     }
 
     fn tell(&self, gateway: &str, outcome: Outcome, report: &Value) {
@@ -159,9 +161,10 @@ impl Rollout<'_> {
     }
 
     /// Between publishing and the end.
-    fn tell_progress(&self, gateway: &str, hash: &str) {
+    fn tell_progress(&self, gateway: &str, hashes: &[String]) {
         let report = self.gateways.of(gateway).report();
-        if !self.desk.json && report["hash"] == *hash && ["applied", "trial"].iter().any(|s| report["state"] == **s) {
+        let is_ours = hashes.iter().any(|hash| report["hash"] == **hash);
+        if !self.desk.json && is_ours && ["applied", "trial"].iter().any(|state| report["state"] == **state) {
             let trial = report["trial_ms"].as_u64().map(|trial| format!(", {} s", trial.div_ceil(1_000)));
             say(&format!("{}: {}{}\n", printable(gateway), text(&report["state"]), trial.unwrap_or_default()));
         }

@@ -20,9 +20,9 @@ pub(super) enum Outcome {
     Silent,
 }
 
-/// What a report says of the document with this hash; `None`: nothing final. `before`: the report
+/// What a report says of the document with one of these hashes; `None`: nothing final. `before`: the report
 /// that was there when the document was published, which cannot be an answer to it.
-pub(super) fn verdict(payload: &[u8], before: Option<&[u8]>, hash: &str) -> Option<(Outcome, Value)> {
+pub(super) fn verdict(payload: &[u8], before: Option<&[u8]>, hashes: &[String]) -> Option<(Outcome, Value)> {
     if before == Some(payload) {
         return None;
     }
@@ -34,7 +34,7 @@ pub(super) fn verdict(payload: &[u8], before: Option<&[u8]>, hash: &str) -> Opti
     };
     // What the gateway could not even read has no hash.
     let unread = report["hash"].is_null() && report["version"].is_null() && outcome == Outcome::Refused;
-    let ours = report["hash"] == hash || unread;
+    let ours = unread || hashes.iter().any(|hash| report["hash"] == **hash);
     ours.then_some((outcome, report))
 }
 
@@ -62,7 +62,8 @@ mod tests {
     use super::*;
 
     fn outcome(report: &str, before: Option<&str>) -> Option<Outcome> {
-        verdict(report.as_bytes(), before.map(str::as_bytes), "aa").map(|(outcome, _)| outcome)
+        verdict(report.as_bytes(), before.map(str::as_bytes), &["aa".to_owned(), "ab".to_owned()])
+            .map(|(outcome, _)| outcome)
     }
 
     #[test]
@@ -80,6 +81,7 @@ mod tests {
             assert_eq!(outcome(&report(state, "aa"), None), expected, "{state}");
             assert_eq!(outcome(&report(state, "bb"), None), None, "{state}, of another document");
         }
+        assert_eq!(outcome(&report("rejected", "ab"), None), Some(Outcome::Refused), "as it was sent");
         for broken in ["", "7", "{}", r#"{"state":7}"#] {
             assert_eq!(outcome(broken, None), None, "{broken}");
         }

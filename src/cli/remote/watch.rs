@@ -32,7 +32,7 @@ pub(super) async fn run(desk: &Desk, _: &Args) -> anyhow::Result<u8> {
         let until = session.now() + FOREVER;
         let message = match session.next(until).await? {
             Event::Message(message) => message,
-            Event::Granted | Event::Settled | Event::Deadline => continue,
+            Event::Granted { .. } | Event::Settled | Event::Deadline => continue,
             Event::Interrupted => break,
         };
         let Some((id, kind, _)) = gateways.handle(&desk.topics, &pattern, &message) else { continue };
