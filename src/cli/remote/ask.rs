@@ -12,6 +12,10 @@ use crate::model::time::Span;
 use super::pattern::{Kind, Pattern, Topics};
 use super::session::{Event, Session};
 
+/// Between two attempts, once the connection was lost. A gateway does nothing twice that has the
+/// same id.
+const REPEAT: Span = Span::from_secs(5);
+
 /// A command, the same for every gateway but for what names it.
 pub(super) struct Request<'a> {
     /// Its name.
@@ -41,8 +45,9 @@ pub(super) async fn ask(
     send(session, topics, request, &open);
     let mut answers = BTreeMap::new();
     let until = session.now() + timeout;
+    let mut repeat_at = None;
     while !open.is_empty() {
-        match session.next(until).await? {
+        match session.next(repeat_at.unwrap_or(until).min(until)).await? {
             Event::Message(message) => {
                 let Some((gateway, Kind::Reply(name))) = topics.parse(&message.topic) else { continue };
                 let Ok(reply) = serde_json::from_slice::<Value>(&message.payload) else { continue };
@@ -52,7 +57,13 @@ pub(super) async fn ask(
                     answers.insert(gateway, reply);
                 }
             }
-            Event::Granted { again: true } => send(session, topics, request, &open),
+            // A broker that has started again may have forgotten what it had, and its gateways
+            // come back when they do.
+            Event::Granted { again: true } => repeat_at = Some(session.now()),
+            Event::Deadline if session.now() < until => {
+                send(session, topics, request, &open);
+                repeat_at = Some(session.now() + REPEAT);
+            }
             Event::Granted { again: false } | Event::Settled => {}
             Event::Deadline | Event::Interrupted => break,
         }
