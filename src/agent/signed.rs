@@ -102,7 +102,7 @@ pub fn open(public_key: &[u8; 32], kind: &str, gateway: &str, payload: &[u8]) ->
 /// A sentence for a person.
 pub fn public_key(text: &str) -> Result<[u8; 32], String> {
     let wrong = || {
-        "expected an Ed25519 public key in base64: the line that `tidegate remote key` prints, or the one within \
+        "expected an Ed25519 public key in base64: what `tidegate remote key` prints, or the line within \
          `openssl pkey -pubout`"
             .to_owned()
     };

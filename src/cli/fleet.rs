@@ -2,7 +2,6 @@
 //! What it sends, and when, is [`crate::fleet::load`]; how it gets there is
 //! [`crate::agent::mqtt::pipeline`].
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,17 +9,18 @@ use anyhow::Context;
 
 use crate::agent::interrupt::Interrupt;
 use crate::agent::mqtt::pipeline::{Assurance, PipelineSpec};
-use crate::config::boot::{BrokerSpec, ClientCert, Credential, Protocol, Secret, TlsSpec, Trust};
+use crate::config::boot::Protocol;
 use crate::fleet::load::{BURST_MAX, LoadSpec, Share, Wire};
 use crate::model::time::{EventTime, Span};
 
+use super::broker_args::BrokerArgs;
 use super::broker_url::AnyBrokerUrl;
 
 use self::drive::{Pace, Plan, drive};
 use self::quantity::{Rate, moment, share, time, wire};
 
 mod drive;
-mod quantity;
+pub(super) mod quantity;
 mod report;
 mod words;
 
@@ -139,25 +139,9 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time, help_heading = "Connection")]
     pub wait: Duration,
 
-    /// User name
-    #[arg(long, value_name = "NAME", help_heading = "Connection")]
-    pub username: Option<String>,
-
-    /// File that holds the password
-    #[arg(long, value_name = "FILE", help_heading = "Connection")]
-    pub password_file: Option<PathBuf>,
-
-    /// Whom to trust with mqtts:// [default: the system's certificates]
-    #[arg(long, value_name = "FILE", help_heading = "Connection")]
-    pub ca_file: Option<PathBuf>,
-
-    /// Our certificate for mqtts://
-    #[arg(long, value_name = "FILE", requires = "key_file", help_heading = "Connection")]
-    pub cert_file: Option<PathBuf>,
-
-    /// The key of our certificate
-    #[arg(long, value_name = "FILE", requires = "cert_file", help_heading = "Connection")]
-    pub key_file: Option<PathBuf>,
+    /// As whom
+    #[command(flatten)]
+    pub login: BrokerArgs,
 
     /// Print the summary as one JSON object
     #[arg(long)]
@@ -231,30 +215,8 @@ fn period(args: &Args) -> anyhow::Result<Duration> {
 }
 
 fn pipeline(args: &Args) -> anyhow::Result<PipelineSpec> {
-    let AnyBrokerUrl { url, tls } = &args.broker;
-    anyhow::ensure!(
-        *tls || (args.ca_file.is_none() && args.cert_file.is_none()),
-        "--ca-file and --cert-file are for mqtts://, and the broker is given as mqtt://"
-    );
-    let client = args.cert_file.clone().zip(args.key_file.clone());
-    let tls = tls.then(|| TlsSpec {
-        trust: args.ca_file.clone().map_or(Trust::System, Trust::File),
-        client: client.map(|(cert_file, key_file)| ClientCert { cert_file, key_file }),
-        server_name: None,
-        alpn: Vec::new(),
-    });
-    let broker = BrokerSpec {
-        host: url.host.clone(),
-        port: url.port,
-        tls,
-        protocol: if args.protocol == "5" { Protocol::V5 } else { Protocol::V311 },
-        proxy: None,
-        client_id: format!("fleet-{}", args.seed),
-        username: args.username.clone().map(|name| Credential::Text(Secret(name))),
-        password: None,
-        password_file: args.password_file.clone(),
-        keep_alive: KEEP_ALIVE,
-    };
+    let protocol = if args.protocol == "5" { Protocol::V5 } else { Protocol::V311 };
+    let broker = args.login.spec(&args.broker, format!("fleet-{}", args.seed), protocol, KEEP_ALIVE)?;
     let assurance = match args.qos {
         0 => Assurance::AtMostOnce,
         1 => Assurance::AtLeastOnce,

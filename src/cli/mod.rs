@@ -2,6 +2,8 @@
 
 pub mod broker;
 #[cfg(feature = "tools")]
+pub mod broker_args;
+#[cfg(feature = "tools")]
 pub mod broker_url;
 pub mod check;
 pub mod decode;
@@ -11,9 +13,12 @@ pub mod demo;
 pub mod fleet;
 pub mod outbox;
 pub mod password;
+mod printable;
 pub mod quarantine;
 #[cfg(feature = "tools")]
 pub mod receive;
+#[cfg(feature = "tools")]
+pub mod remote;
 pub mod replay;
 pub mod run;
 #[cfg(feature = "schema")]
@@ -57,6 +62,8 @@ enum Command {
     Fleet(Box<fleet::Args>),
     #[cfg(feature = "tools")]
     Receive(receive::Args),
+    #[cfg(feature = "tools")]
+    Remote(Box<remote::Args>),
     Status(status::Args),
     Outbox(outbox::Args),
     Quarantine(quarantine::Args),
@@ -82,6 +89,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Fleet(args) => fleet::run(*args),
         #[cfg(feature = "tools")]
         Command::Receive(args) => receive::run(args),
+        #[cfg(feature = "tools")]
+        Command::Remote(args) => remote::run(*args),
         Command::Status(args) => status::run(args),
         Command::Outbox(args) => outbox::run(args),
         Command::Quarantine(args) => quarantine::run(args),

@@ -115,7 +115,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     failure.map_or(Ok(code), |failure| Err(anyhow::anyhow!(failure)))
 }
 
-fn prefix(text: &str) -> Result<String, String> {
+pub(super) fn prefix(text: &str) -> Result<String, String> {
     if is_prefix(text) {
         return Ok(text.to_owned());
     }

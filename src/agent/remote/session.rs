@@ -59,7 +59,11 @@ pub(super) enum What {
 /// What the steward says.
 #[derive(Debug)]
 pub(super) enum Said {
-    Answer { topic: String, payload: Vec<u8>, correlation: Option<Bytes> },
+    Answer {
+        topic: String,
+        payload: Vec<u8>,
+        correlation: Option<Bytes>,
+    },
     /// The report of now, to be retained.
     Report(Bytes),
     /// What was asked for is done.

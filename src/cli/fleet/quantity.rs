@@ -37,7 +37,7 @@ impl FromStr for Rate {
 }
 
 /// `500ms`, `10s`, `1.5h`; seconds when there is no unit.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a duration such as 500ms, 10s, 5m or 2h, of a year at most".to_owned();
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

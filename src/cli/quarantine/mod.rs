@@ -19,6 +19,7 @@ use crate::model::ids::Name;
 use crate::model::record::RejectReason;
 
 use super::outbox::read_config;
+use super::printable::{is_plain, printable};
 use super::run::CONFIG_DEFAULT;
 
 /// Shows samples of the messages that were rejected, and why; once the configuration is mended, has
@@ -123,21 +124,6 @@ fn stream(text: &str) -> Result<Name, String> {
 fn reason(text: &str) -> Result<RejectReason, String> {
     let names = || RejectReason::ALL.map(RejectReason::as_str).join(", ");
     query::reason(text).ok_or_else(|| format!("the reasons are {}", names()))
-}
-
-/// A text of a device on one line of a terminal: nothing in it can move the cursor or turn the writing round.
-fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            if is_plain(c) { c.to_string() } else { c.escape_default().to_string() }.chars().collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-/// Neither a control character nor one that only changes how others are shown.
-fn is_plain(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// `stream/reason number`, of a sample in a document.
