@@ -302,6 +302,29 @@ fn a_stream_that_goes_on_keeps_what_it_has() {
 }
 
 #[test]
+fn a_hundred_changes_in_a_row_count_each_record_once() {
+    let window = |change: i64| format!("name = \"w\"\nsize = \"{}s\"\naggregates = [\"count\"]", 5 + change % 7);
+    for how in [How::Restart, How::Running] {
+        let mut agent = Agent::start(&window(0));
+        let mut taken = 0;
+        for change in 1..=100 {
+            let times: Vec<i64> = (0..5).map(|step| change * 2_500 + step * 500).collect();
+            agent.take(&times);
+            taken += times.len() as u64;
+            agent.change(&window(change), how);
+            agent.take(&[]);
+            let status = agent.driver().status(now());
+            let books = &status.streams[0].windows[0];
+            let (records, _) = end_state(&agent.receiver);
+            assert_eq!(records + books.open, taken, "{how:?}, change {change}: {books:?}");
+        }
+        // However fast they come, windows go on to be windows.
+        let late = agent.receiver.late().count();
+        assert!(late < 10, "{how:?}: {late} records were in no window");
+    }
+}
+
+#[test]
 fn what_keeps_ids_apart_is_bounded_and_then_coarser() {
     const DEVICES: usize = 50_000;
     const CHANGES: usize = 5;

@@ -101,6 +101,13 @@ impl Retiring {
         }
     }
 
+    /// Moves the end of one.
+    pub(super) fn end_at(&mut self, slot: u32, until: EventTime) {
+        if let Some(tenure) = self.tenures.get_mut(&slot) {
+            tenure.until = until;
+        }
+    }
+
     pub(super) fn until(&self, slot: u32) -> Option<EventTime> {
         self.tenures.get(&slot).map(|tenure| tenure.until)
     }

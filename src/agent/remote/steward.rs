@@ -238,8 +238,9 @@ impl Steward {
     ) {
         let Checked { config: Desired { version, trial, config }, hash, warnings } = checked;
         let entry = Entry { version, hash: hash.clone(), at_ms: wall().as_millis() };
+        let warnings = shown(&warnings);
         let news =
-            |state| News { warnings: shown(&warnings), ..News::new(state, origin, Some(version), Some(hash.clone())) };
+            |state| News { warnings: warnings.clone(), ..News::new(state, origin, Some(version), Some(hash.clone())) };
         let noted = entry.clone();
         if let Err(error) = self.journal(move |journal| journal.begin(noted, &text)).await {
             let problem = Shown::new(format!("the gateway's storage does not take writes: {error}"), None);
@@ -266,10 +267,10 @@ impl Steward {
         super::crash_if_asked(version);
         let before = std::mem::replace(&mut self.running, Running { config, entry: Some(entry.clone()) });
         self.steer();
+        let warnings = warnings.clone();
+        self.trial = Some(Trial { entry, origin, before, configuration, until, warnings, failed: None });
         self.report(&news(State::Applied));
         self.report(&News { trial: Some(trial), ..news(State::Trial) });
-        let warnings = shown(&warnings);
-        self.trial = Some(Trial { entry, origin, before, configuration, until, warnings, failed: None });
         self.look_at_trial().await;
     }
 

@@ -7,6 +7,7 @@ use crate::engine::retire::{RETIRING_MAX, Retiring, Tenure, common_start, is_sam
 use crate::engine::spec::{StreamSpec, WindowKind, WindowSpec};
 use crate::engine::stream::Stream;
 use crate::engine::watermark::Watermark;
+use crate::model::ids::Name;
 use crate::model::time::{EventTime, Span};
 
 /// Emits all that a stream holds, and gives back what is left of it.
@@ -79,6 +80,14 @@ fn tenures(old: &mut Stream, window: usize, wanted: &StreamSpec) -> Retiring {
         }
         let before = old.border(&stored.name, slot);
         let Some(newest) = device.newest() else { continue };
+        if let Some(before) = before.filter(|before| newest < *before) {
+            // It has begun nothing here: the one before it goes on to where the next begins. So
+            // changes in a row do not push the border away.
+            if let Some(heir) = heir {
+                hand_on(old, &stored.name, slot, before, heir.kind);
+            }
+            continue;
+        }
         let from = before.unwrap_or(EventTime::MIN).max(newest + Span::MILLI);
         let until = common_start(from, stored.kind, heir.map_or(stored.kind, |heir| heir.kind));
         // That of the definition before it, if there was one, and where lateness grew since.
@@ -87,6 +96,18 @@ fn tenures(old: &mut Stream, window: usize, wanted: &StreamSpec) -> Retiring {
         old.fences.shut(&stored.name, slot, until - Span::MILLI);
     }
     retiring
+}
+
+/// Has the definition that ends at `before` end where one of this kind begins.
+fn hand_on(old: &mut Stream, name: &Name, slot: u32, before: EventTime, later: WindowKind) {
+    let defined = old.defined();
+    let ends_there = |index: &usize| {
+        old.spec.windows[defined + index].name == *name && old.retiring[*index].until(slot) == Some(before)
+    };
+    let Some(last) = (0..old.retiring.len()).rev().find(ends_there) else { return };
+    let until = common_start(before, old.spec.windows[defined + last].kind, later);
+    old.retiring[last].end_at(slot, until);
+    old.fences.shut(name, slot, until - Span::MILLI);
 }
 
 /// Shuts the windows that would be opened a second time under the id of the first: those that
