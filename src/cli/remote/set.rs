@@ -158,6 +158,14 @@ impl Rollout<'_> {
         }
         let (state, version) = (text(&report["state"]), number(&report["version"]));
         say(&format!("{}: {state}, version {version}\n{}", printable(gateway), complaints(report)));
+        // It has taken the envelope for the document.
+        let is_unopened = self.key.is_some() && report["version"].is_null() && report["hash"].is_string();
+        if outcome == Outcome::Refused && is_unopened {
+            eprintln!(
+                "    hint: a gateway whose file has no `[remote] public_key` reads no signatures; leave --key out, or \
+                 put there what `tidegate remote key` prints"
+            );
+        }
     }
 
     /// Between publishing and the end.

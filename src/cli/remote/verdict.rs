@@ -40,8 +40,10 @@ pub(super) fn verdict(payload: &[u8], before: Option<&[u8]>, hashes: &[String]) 
 
 /// One more than every version that this gateway has told of; 1 when it has told of none.
 pub(super) fn next_version(report: &Value) -> u64 {
-    let told = [&report["version"], &report["confirmed"]["version"]];
-    let highest = told.into_iter().filter_map(Value::as_u64).max();
+    // Of the history too: after a way back, what was refused later hides what was taken before.
+    let history = report["history"].as_array().into_iter().flatten().map(|entry| &entry["version"]);
+    let told = [&report["version"], &report["confirmed"]["version"]].into_iter().chain(history);
+    let highest = told.filter_map(Value::as_u64).max();
     highest.map_or(1, |version| version.saturating_add(1))
 }
 
@@ -104,6 +106,7 @@ mod tests {
         assert_eq!(next(r#"{"version":null,"confirmed":{"version":null}}"#), 1);
         assert_eq!(next(r#"{"version":3,"confirmed":{"version":9}}"#), 10);
         assert_eq!(next(r#"{"version":12,"confirmed":{"version":9}}"#), 13);
+        assert_eq!(next(r#"{"version":null,"confirmed":{"version":null},"history":[{"version":6},{}]}"#), 7);
     }
 
     #[test]
