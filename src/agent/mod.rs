@@ -144,15 +144,10 @@ async fn supervise_with<E: Engine + Send + 'static>(
     let device = BlockDevice::of(&config.storage.path);
     let samples = rejected::spawn(&config.storage.path, config.storage.reserve_bytes)
         .context("starting the thread that keeps samples")?;
-    let for_engine = Some(samples.clone());
     let facts = config.listener.as_ref().map(|_| Arc::new(ListenerFacts::default()));
-    let retained = config.local.is_some_and(|local| local.retain);
-    let peers = Peers {
-        devices: config.devices.is_some(),
-        uplink: config.uplink.is_some(),
-        listener: facts.clone().map(|facts| (facts, retained)),
-    };
-    let wiring = Wiring { clock, inbox: receiver, identity, commit_interval, device, samples: for_engine, peers };
+    let peers = peers_of(config, facts.clone());
+    let wiring =
+        Wiring { clock, inbox: receiver, identity, commit_interval, device, samples: Some(samples.clone()), peers };
     let (alive, mut engine_ended) = oneshot::channel();
     let thread = engine_thread::spawn(engine, wiring, alive).context("starting the engine thread")?;
 
@@ -161,14 +156,7 @@ async fn supervise_with<E: Engine + Send + 'static>(
     let (turns, reins) = turns(config);
     let mut peers = Tasks::spawn(config, &last_will, facts, turns, &sender, clock, &stopping);
     let (restart_in, restart) = flume::bounded(1);
-    // Without it, what would be told of another configuration stays as it is.
-    let (remote, _reins) = match restored {
-        Some(restored) => {
-            let remote = Remote::spawn(restored, reins, &sender, &samples, clock, &stopping, restart_in.clone());
-            (Some(remote), None)
-        }
-        None => (None, Some(reins)),
-    };
+    let remote = Remote::spawn(restored, reins, &sender, &samples, clock, &stopping, restart_in.clone());
     let viewer = Viewer::new(sender.clone(), config.pipeline.gateway.as_str(), &config.storage.path);
     let control_task = control.and_then(|path| serve_control(path, &sender, viewer, &samples));
     if let Some(every) = systemd::pulse_every() {
@@ -214,20 +202,33 @@ async fn supervise_with<E: Engine + Send + 'static>(
     }
     samples.stop().await;
     let left = FAREWELL_MAX.min((asked + STOP_MAX).since(clock.proc()));
-    let farewell = async {
-        peers.farewell().await;
-        if let Some(remote) = remote {
-            remote.farewell().await;
-        }
-    };
-    if timeout(Duration::from_millis(left.as_millis()), farewell).await.is_err() {
-        warn!("a broker does not answer: ending without a farewell");
-    }
+    say_goodbye(peers, remote, left).await;
     if thread.join().is_err() {
         bail!("the engine thread panicked while stopping");
     }
     info!("stopped");
     failure.map_or(Ok(ended), |trouble| bail!(trouble))
+}
+
+/// Who is on the other side.
+fn peers_of(config: &Config, facts: Option<Arc<ListenerFacts>>) -> Peers {
+    let retained = config.local.is_some_and(|local| local.retain);
+    Peers {
+        devices: config.devices.is_some(),
+        uplink: config.uplink.is_some(),
+        listener: facts.map(|facts| (facts, retained)),
+    }
+}
+
+/// To whoever answers within that time.
+async fn say_goodbye(peers: Tasks, remote: Remote, within: Span) {
+    let farewell = async {
+        peers.farewell().await;
+        remote.farewell().await;
+    };
+    if timeout(Duration::from_millis(within.as_millis()), farewell).await.is_err() {
+        warn!("a broker does not answer: ending without a farewell");
+    }
 }
 
 /// Of the listener alone, which somebody has just started and looks at: says where clients can

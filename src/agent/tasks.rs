@@ -16,7 +16,8 @@ use super::mqtt::backoff::WAIT_MAX;
 use super::mqtt::ingest::{self, IngestSpec};
 use super::mqtt::listener::{self, facts::ListenerFacts};
 use super::mqtt::local::{self, LocalTask};
-use super::uplink::mqtt::{self as uplink, ACK_MAX, Destination, StatusAcked, UplinkSpec};
+use super::uplink::destination::{Destination, StatusAcked};
+use super::uplink::mqtt::{self as uplink, ACK_MAX, UplinkSpec};
 
 /// The tasks. Each runs until the stop, also where its peer is not configured.
 pub(super) struct Tasks {

@@ -44,7 +44,7 @@ use crate::model::limits::{MQTT_NAME_BYTES, RESERVE_BYTES};
 use crate::model::time::Span;
 use crate::model::topic::is_prefix;
 
-use super::boot::{Config, LocalSpec, RemoteSpec, StorageSpec};
+use super::boot::{Config, LocalSpec, StorageSpec};
 use super::preset;
 use super::problem::{Problem, Report, Spot, Wrong};
 use super::raw::{Document, Format};
@@ -108,7 +108,7 @@ struct Parts {
     listener: Option<WantedListener>,
     storage: Option<StorageSpec>,
     control: Option<PathBuf>,
-    remote: Option<Option<RemoteSpec>>,
+    remote: Option<remote::Wanted>,
     local: Option<LocalSpec>,
 }
 

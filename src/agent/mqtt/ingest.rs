@@ -62,7 +62,7 @@ pub struct IngestSpec {
 /// What is to be listened to from now on; never, where nobody can say so any more.
 async fn changed(filters: &mut watch::Receiver<Vec<String>>) -> Vec<String> {
     if filters.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
     filters.borrow_and_update().clone()
 }

@@ -65,28 +65,26 @@ impl Steward {
         };
         let key = id.as_ref().map(Value::to_string).filter(|key| key.len() <= ID_BYTES_MAX);
         let known = key.as_ref().and_then(|key| self.journal.as_ref()?.answer(name, key).map(str::to_owned));
-        let answer = match known {
-            Some(answer) => answer,
-            None => {
-                let done = match request {
-                    Ok(request) => self.obey(origin, name, &request).await,
-                    Err(refusal) => Err(refusal),
-                };
-                let answer = self.answer(name, id.as_ref(), done).to_string();
-                if let Some(key) = key.filter(|_| changes_something(name)) {
-                    let (command, remembered) = (name.to_owned(), answer.clone());
-                    if let Err(error) = self.journal(move |journal| journal.remember(&command, &key, &remembered)).await
-                    {
-                        warn!(%error, "an answer is not remembered");
-                    }
-                }
-                if name == "restart" && answer.contains("\"ok\":true") {
-                    info!("a restart was asked for");
-                    // Full: one is under way.
-                    let _ = self.restart.try_send(());
-                }
-                answer
+        let answer = if let Some(answer) = known {
+            answer
+        } else {
+            let done = match request {
+                Ok(request) => self.obey(origin, name, &request).await,
+                Err(refusal) => Err(refusal),
+            };
+            if name == "restart" && done.is_ok() {
+                info!("a restart was asked for");
+                // Full: one is under way.
+                let _ = self.restart.try_send(());
             }
+            let answer = self.answer(name, id.as_ref(), done).to_string();
+            if let Some(key) = key.filter(|_| changes_something(name)) {
+                let (command, remembered) = (name.to_owned(), answer.clone());
+                if let Err(error) = self.journal(move |journal| journal.remember(&command, &key, &remembered)).await {
+                    warn!(%error, "an answer is not remembered");
+                }
+            }
+            answer
         };
         let (topic, correlation) = match answer_to {
             Some(there) => (there.topic, there.correlation),
@@ -177,14 +175,12 @@ impl Steward {
         let text = |key| request.get(key).and_then(Value::as_str).map(str::to_owned);
         let names = || self.running.config.pipeline.streams.iter().map(|stream| stream.name.as_str());
         let known = || format!("\"stream\": one of {}", names().collect::<Vec<_>>().join(", "));
-        let stream = match text("stream") {
-            Some(stream) => stream,
-            None => {
-                let mut all = names();
-                let only = all.next().filter(|_| all.next().is_none());
-                only.ok_or_else(|| Refusal::new("it has to name a stream").hint(known()))?.to_owned()
-            }
+        let only = || {
+            let mut all = names();
+            all.next().filter(|_| all.next().is_none()).map(str::to_owned)
         };
+        let stream = text("stream").or_else(only);
+        let stream = stream.ok_or_else(|| Refusal::new("it has to name a stream").hint(known()))?;
         let limit = request.get("limit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(DEVICES_DEFAULT).clamp(1, DEVICES_MAX);
         let (answer, devices) = oneshot::channel();

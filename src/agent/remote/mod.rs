@@ -16,6 +16,7 @@ mod probe;
 pub mod reported;
 mod session;
 mod steward;
+mod trial;
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -142,9 +143,10 @@ fn confirmed(journal: &Journal, entry: &Entry, source: &Source) -> Result<Config
 pub(super) struct Remote(Vec<JoinHandle<()>>);
 
 impl Remote {
-    /// Starts them, where that is wanted. `restart`: told when the process is to be started again.
+    /// Starts them, where that is wanted; `None`: this configuration and no other runs. `restart`: told when the
+    /// process is to be started again.
     pub(super) fn spawn(
-        restored: Restored,
+        restored: Option<Restored>,
         reins: Reins,
         inbox: &InboxSender,
         samples: &Samples,
@@ -152,6 +154,7 @@ impl Remote {
         stop: &watch::Receiver<bool>,
         restart: flume::Sender<()>,
     ) -> Remote {
+        let Some(restored) = restored else { return Remote::without(None, reins, stop.clone()) };
         let Restored { running, source, journal, news } = restored;
         let config = running.config.clone();
         let Some(spec) = config.remote else { return Remote::without(journal, reins, stop.clone()) };

@@ -135,11 +135,13 @@ impl News {
     }
 
     /// Of one that cannot be used.
+    #[must_use]
     pub fn refused(self, refused: &Refused) -> News {
         News { problems: shown(&refused.problems), warnings: shown(&refused.warnings), ..self }
     }
 
     /// With one problem of the whole document.
+    #[must_use]
     pub fn because(self, problem: Shown) -> News {
         News { problems: vec![problem], ..self }
     }

@@ -106,7 +106,7 @@ impl Session {
             loop {
                 connection += 1;
                 let mut link = tokio::select! {
-                    dialed = dialer.connect() => dialed,
+                    link = dialer.connect() => link,
                     () = is_over(&self.said) => return,
                     () = changed(&mut self.broker) => break,
                 };
@@ -141,7 +141,7 @@ async fn is_over(said: &Receiver<Said>) {
 
 async fn changed<T>(watched: &mut watch::Receiver<T>) {
     if watched.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

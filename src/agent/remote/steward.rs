@@ -22,23 +22,22 @@ use crate::agent::inbox::{InboxSender, Input, Reconfigure};
 use crate::agent::rejected::Samples;
 use crate::agent::signed;
 use crate::agent::tasks::{Reins, filters};
-use crate::agent::uplink::mqtt::Destination;
+use crate::agent::uplink::destination::Destination;
 use crate::config::boot::BrokerSpec;
 use crate::config::check::desired::{Desired, check_desired, glance};
 use crate::config::check::{Checked, Refused};
 use crate::engine::spec::PipelineSpec;
-use crate::model::time::{ProcTime, Span};
+use crate::model::time::Span;
 
 use super::journal::{Entry, Journal};
 use super::probe::probe;
 use super::reported::{News, Origin, Shown, State, shown};
 use super::session::{Heard, Said, What};
+use super::trial::Trial;
 use super::{Running, Source};
 
 /// Without a trial nothing is due; the longest one is as long.
 const LOOK_AGAIN: Span = Span::from_secs(3_600);
-/// After a way back that the store did not take.
-const TRY_AGAIN: Span = Span::from_secs(5);
 
 /// One of the brokers that documents come by.
 pub(super) struct Wire {
@@ -80,19 +79,6 @@ pub(super) struct Document {
     pub retained: bool,
 }
 
-/// A document that has to show that it works.
-pub(super) struct Trial {
-    pub entry: Entry,
-    pub origin: Origin,
-    pub before: Running,
-    /// The status that has to be acknowledged is of it.
-    configuration: u32,
-    until: ProcTime,
-    warnings: Vec<Shown>,
-    /// Why it is going back; that is tried until the store takes it.
-    failed: Option<String>,
-}
-
 impl Steward {
     /// Until the agent stops.
     pub(super) async fn run(mut self, news: News, mut stop: watch::Receiver<bool>) {
@@ -125,7 +111,7 @@ impl Steward {
             }
         }
         // The process was told to end: what is on trial may come again.
-        if let Err(error) = self.journal(|journal| journal.close()).await {
+        if let Err(error) = self.journal(Journal::close).await {
             warn!(%error, "the end was not written down: it will look like a crash");
         }
     }
@@ -178,18 +164,21 @@ impl Steward {
         let (version, hash) = glance(&text);
         let news = |state| News::new(state, origin, version, hash.clone());
         if let Some(hash) = &hash {
-            if self.running.hash() == Some(hash) {
-                // What is retained comes with each connection, and is nothing new.
-                return if retained { () } else { self.report(&news(State::Unchanged)) };
-            }
-            if let Some(ended) = self.journal.as_ref().and_then(|journal| journal.ended(hash)) {
+            let said = if self.running.hash() == Some(hash) {
+                Some(news(State::Unchanged))
+            } else if let Some(ended) = self.journal.as_ref().and_then(|journal| journal.ended(hash)) {
                 let message = format!("it was tried before, and taken back: {}", ended.reason);
                 let hint = "change it; where it is to be tried again as it is, give it another version";
-                return if retained {
-                    ()
-                } else {
-                    self.report(&news(State::Rejected).because(Shown::new(message, Some(hint))))
-                };
+                Some(news(State::Rejected).because(Shown::new(message, Some(hint))))
+            } else {
+                None
+            };
+            if let Some(said) = said {
+                // What is retained comes with each connection, and is nothing new.
+                if !retained {
+                    self.report(&said);
+                }
+                return;
             }
         }
         let checked = match self.check(text.clone()).await {
@@ -275,63 +264,13 @@ impl Steward {
     }
 
     /// Nothing has changed yet.
-    async fn give_up(&mut self, reason: &str, news: News) {
+    pub(super) async fn give_up(&mut self, reason: &str, news: News) {
         let reason = reason.to_owned();
         warn!(%reason, "a configuration was not applied");
         if let Err(error) = self.journal(move |journal| journal.fail(&reason)).await {
             warn!(%error, "what came of a configuration was not written down");
         }
         self.report(&news);
-    }
-
-    /// What has become of it by now.
-    async fn look_at_trial(&mut self) {
-        let Some(trial) = &self.trial else { return };
-        let now = self.clock.proc();
-        if let Some(reason) = trial.failed.clone().filter(|_| trial.until <= now) {
-            return self.take_back(&reason).await;
-        }
-        let acked = *self.reins.acked.borrow_and_update();
-        let is_acked = acked.configuration >= trial.configuration && acked.destination >= self.destination;
-        // One that came by the devices' broker has nothing to do with the cloud; the engine has answered.
-        if trial.failed.is_none() && (is_acked || trial.origin == Origin::Local) {
-            return self.confirm().await;
-        }
-        if trial.failed.is_none() && trial.until <= now {
-            self.take_back("no status was acknowledged by the cloud's broker in time").await;
-        }
-    }
-
-    async fn confirm(&mut self) {
-        let at_ms = wall().as_millis();
-        if let Err(error) = self.journal(move |journal| journal.confirm(at_ms)).await {
-            return self.take_back(&format!("the gateway's storage does not take writes: {error}")).await;
-        }
-        let Some(Trial { entry, origin, before, warnings, .. }) = self.trial.take() else { return };
-        info!(version = entry.version, hash = %entry.hash, "a configuration is confirmed");
-        let news = News::new(State::Confirmed, origin, Some(entry.version), Some(entry.hash));
-        self.report(&News { warnings, ..news });
-        drop(before);
-        self.tell_health().await;
-    }
-
-    /// The one before it is back. What the store does not take now is tried again.
-    pub(super) async fn take_back(&mut self, reason: &str) {
-        let Some(trial) = &self.trial else { return };
-        let (pipeline, hash) = (trial.before.config.pipeline.clone(), trial.before.config.hash.clone());
-        if let Err(error) = self.reconfigure(&pipeline, &hash).await {
-            error!(%error, "the configuration before cannot be put back yet");
-            let until = self.clock.proc() + TRY_AGAIN;
-            if let Some(trial) = &mut self.trial {
-                (trial.failed, trial.until) = (Some(reason.to_owned()), until);
-            }
-            return;
-        }
-        let Some(Trial { entry, origin, before, warnings, .. }) = self.trial.take() else { return };
-        self.running = before;
-        self.steer();
-        let news = News::new(State::RolledBack, origin, Some(entry.version), Some(entry.hash));
-        self.give_up(reason, News { warnings, reason: Some(reason.to_owned()), ..news }).await;
     }
 
     /// Has the engine go over.

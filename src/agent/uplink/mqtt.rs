@@ -35,6 +35,7 @@ use crate::engine::step::{Batch, BatchId, Refusal, UplinkTerms};
 use crate::model::limits::UPLINK_WINDOW;
 use crate::model::time::{ProcTime, Span};
 
+use super::destination::{Destination, StatusAcked, moved};
 use super::outgoing;
 
 /// Batches and a few status documents.
@@ -57,24 +58,6 @@ pub struct UplinkSpec {
     pub ack_max: Span,
     /// Told which status was acknowledged, and where.
     pub acked: Option<watch::Sender<StatusAcked>>,
-}
-
-/// The broker to publish to, from now on. Counted, so that nobody takes an answer of one for that of another.
-#[derive(Clone, Debug)]
-pub struct Destination {
-    /// How many there were before.
-    pub number: u32,
-    /// The broker.
-    pub broker: BrokerSpec,
-}
-
-/// A status that the cloud's broker has acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StatusAcked {
-    /// How many configurations the process had before the one that it speaks of.
-    pub configuration: u32,
-    /// How many brokers there were before this one.
-    pub destination: u32,
 }
 
 /// Why one connection ended.
@@ -170,14 +153,6 @@ async fn run_to_one(
     }
 }
 
-/// Until there is another broker; for ever, where nobody can name one any more.
-async fn moved(destination: &mut watch::Receiver<Destination>) {
-    if destination.changed().await.is_err() {
-        std::future::pending().await
-    }
-}
-
-#[expect(clippy::too_many_arguments, reason = "what a connection is made of")]
 async fn connect<'a>(
     spec: &'a UplinkSpec,
     number: u32,

@@ -7,11 +7,14 @@ use crate::model::base64::from_base64;
 
 use super::table::{Item, Table};
 
-/// What stands in front of the key in a SubjectPublicKeyInfo (RFC 8410).
+/// What stands in front of the key in a `SubjectPublicKeyInfo` (RFC 8410).
 const PUBLIC_KEY_INFO: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Checks the section. `Some(None)`: there is to be none.
-pub(super) fn check(table: &Table<'_>, has_devices: bool, report: &mut Report) -> Option<Option<RemoteSpec>> {
+/// `None`: there is to be none.
+pub(super) type Wanted = Option<RemoteSpec>;
+
+/// Checks the section.
+pub(super) fn check(table: &Table<'_>, has_devices: bool, report: &mut Report) -> Option<Wanted> {
     let enabled = truth(table, "enabled", true, report);
     let local = truth(table, "local", false, report);
     let public_key = match table.get("public_key") {

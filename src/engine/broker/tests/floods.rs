@@ -65,13 +65,11 @@ fn whoever_asks_again_begins_again_and_whoever_goes_is_sent_no_more() {
 fn answered(world: &mut World, connection: u32) -> (Vec<u16>, usize) {
     let (mut answers, mut deliveries, mut before) = (Vec::new(), 0, 0);
     for (_, what) in world.told().into_iter().filter(|(to, _)| *to == connection) {
-        match what {
-            ToClient::SubAck { packet, .. } => {
-                answers.push(packet);
-                before = deliveries;
-            }
-            ToClient::Publish(_) => deliveries += 1,
-            _ => {}
+        if let ToClient::SubAck { packet, .. } = what {
+            answers.push(packet);
+            before = deliveries;
+        } else if matches!(what, ToClient::Publish(_)) {
+            deliveries += 1;
         }
     }
     (answers, before)

@@ -65,10 +65,8 @@ impl Scene {
     }
 
     async fn client_up(&self) -> ClientOutbox {
-        match self.next().await {
-            Input::ClientUp { outbox, .. } => outbox,
-            _ => panic!("a client comes first"),
-        }
+        let Input::ClientUp { outbox, .. } = self.next().await else { panic!("a client comes first") };
+        outbox
     }
 
     fn tell(&self, outbox: &mut ClientOutbox, what: ToClient) {
@@ -149,7 +147,7 @@ fn more_than_a_little_is_not_read_before_it_is_let_in() {
                 }
                 stuck = if written == before { stuck + 1 } else { 0 };
             }
-            assert!(written >= SMALL_BYTES && written < 4 * SMALL_BYTES, "{written}");
+            assert!((SMALL_BYTES..4 * SMALL_BYTES).contains(&written), "{written}");
             drop(client);
             scene.end(outbox);
         };
