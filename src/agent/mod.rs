@@ -139,8 +139,7 @@ async fn supervise_with<E: Engine + Send + 'static>(
     let identity = Identity { gateway: config.pipeline.gateway.as_str().to_owned(), config_hash: config.hash.clone() };
     let control = config.control.as_deref();
     let last_will = identity.last_will();
-    let commit = config.pipeline.commit;
-    let commit_interval = commit.budget.map_or(commit.interval, |budget| budget.interval_max);
+    let commit_interval = config.pipeline.commit.longest();
     let device = BlockDevice::of(&config.storage.path);
     let samples = rejected::spawn(&config.storage.path, config.storage.reserve_bytes)
         .context("starting the thread that keeps samples")?;

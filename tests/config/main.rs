@@ -165,6 +165,7 @@ fn a_minimal_file_has_the_documented_defaults() {
         proxy: None,
         client_id: client_id.into(),
         username: None,
+        password: None,
         password_file: None,
         keep_alive: Span::from_secs(60),
     };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidegate::agent::mqtt::client::{ClientSpec, Publisher, Received, Subscriber};
+use tidegate::agent::signed;
 
 use crate::agent::Config;
 use crate::broker::Broker;
@@ -409,7 +410,7 @@ fn a_command_names_the_gateway_where_it_breaks_something_and_says_what_it_did() 
 fn a_request_of_mqtt_5_is_answered_where_it_says_and_known_there_by_its_correlation() {
     let config = Config { uplink: "protocol = \"5\"", ..Config::default() };
     let cloud = Broker::mosquitto(PERSISTENT);
-    let scene = Scene::set(Setting { config, cloud, ..Setting::plain() });
+    let scene = Scene::set(Setting { cloud, config, ..Setting::plain() });
     wait_until("it listens", || scene.agent.log().contains("configuration and commands can be sent"));
     let asked = std::process::Command::new("mosquitto_rr")
         .args([
@@ -429,6 +430,114 @@ fn a_request_of_mqtt_5_is_answered_where_it_says_and_known_there_by_its_correlat
     let (correlation, answer) = said.split_once(' ').unwrap_or_else(|| panic!("{asked:?}"));
     let answer: Value = serde_json::from_str(answer).unwrap();
     assert_eq!((correlation, &answer["id"], &answer["ok"]), ("7", &json!(7), &json!(true)));
+}
+
+/// Blocks `toml file NAME`, `sh tour` and `text shown` of docs/remote.md.
+#[cfg(feature = "tools")]
+#[test]
+fn the_tour_of_the_page_shows_what_the_program_says() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/remote.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (cloud, devices) = (crate::broker::free_port().to_string(), crate::broker::free_port().to_string());
+    let here = |text: &str| {
+        text.replace("127.0.0.1:1884", &format!("127.0.0.1:{cloud}")).replace(":1883", &format!(":{devices}"))
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_tidegate"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut running: Vec<Ending> = Vec::new();
+    let start = |arguments: [&str; 3]| {
+        let log = std::fs::File::create(dir.path().join(format!("{}.log", arguments[0]))).unwrap();
+        let child = std::process::Command::new(program)
+            .args(arguments)
+            .current_dir(dir.path())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        Ending(child.unwrap())
+    };
+    let log = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+    let (mut said, mut tours) = (String::new(), 0);
+    let mut parts = page.split("\n```");
+    parts.next();
+    for block in parts.step_by(2) {
+        let (info, text) = block.split_once('\n').unwrap();
+        if let Some(file) = info.strip_prefix("toml file ") {
+            std::fs::write(dir.path().join(file), here(text)).unwrap();
+            if file == "gateway.toml" {
+                running.push(start(["broker", "--config", "cloud.toml"]));
+                wait_until("the broker listens", || log("broker.log").contains("listening on"));
+                running.push(start(["run", "--config", "gateway.toml"]));
+                wait_until("the gateway is there", || {
+                    log("run.log").contains("configuration and commands can be sent")
+                });
+            }
+        } else if info == "sh tour" {
+            tours += 1;
+            let mut shell = std::process::Command::new("bash");
+            let shell = shell.arg("-c").arg(here(text)).current_dir(dir.path()).env("PATH", &path);
+            let output = shell.output().unwrap();
+            said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        } else if info == "text shown" {
+            for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                assert!(said.contains(line), "not there: {line}\n{said}");
+            }
+        }
+    }
+    assert_eq!(tours, 6);
+    assert!(!running.is_empty());
+}
+
+/// A child that ends with the test.
+struct Ending(std::process::Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Both fail only when it is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_signed_document_counts_once_and_an_unsigned_one_not_at_all() {
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+                       MC4CAQAwBQYDK2VwBCIEID3x49AKOumpx+hcrqEhVLdILZ5v9m2ZSmCkoTmlT4Qd\n\
+                       -----END PRIVATE KEY-----\n";
+    let key = signed::private_key_pem(KEY).unwrap();
+    let uplink = format!("[remote]\npublic_key = \"{}\"", signed::public_key_text(&key));
+    let mut scene = Scene::with_config(Config { uplink: &uplink, ..Config::default() });
+    let mut operator = Operator::at(scene.cloud_broker.port);
+    operator.desire(&document(1, 20));
+    let refused = operator.next("a refusal", |_, said| said["state"] == "rejected");
+    assert!(refused.to_string().contains("not signed"), "{refused}");
+    let sealed = |version: u64, gateway: &str| {
+        signed::seal(&key, signed::CONFIG_KIND, gateway, &document(version, 10 + version).to_string())
+    };
+    operator.desire_text(&sealed(5, "gw-2"));
+    let refused = operator.next("a refusal", |_, said| said["state"] == "rejected");
+    assert!(refused.to_string().contains("signature is not that"), "{refused}");
+    operator.desire_text(&sealed(5, "gw-1"));
+    operator.report("confirmed", 5);
+    scene.agent.terminate();
+    scene.agent.start();
+    operator.report("confirmed", 5);
+    operator.desire_text(&sealed(4, "gw-1"));
+    let refused = operator.report("rejected", 4);
+    assert!(refused.to_string().contains("a later one, was taken before"), "{refused}");
+    let command = |version: u64, id: &str| {
+        let request = json!({ "version": version, "id": id, "gateway": "gw-1" }).to_string();
+        signed::seal(&key, &signed::command_kind("flush"), "gw-1", &request)
+    };
+    let ask = |operator: &mut Operator, text: &str, id: &str| {
+        operator.ask("flush", &serde_json::from_str(text).unwrap());
+        operator.answer_to(&json!(id))["ok"].clone()
+    };
+    assert_eq!(ask(&mut operator, &command(7, "a"), "a"), true);
+    assert_eq!(ask(&mut operator, &command(7, "a"), "a"), true, "answered again, not done again");
+    operator.ask("flush", &serde_json::from_str(&command(7, "b")).unwrap());
+    let refused = operator.next("a refusal", |topic, said| topic.ends_with("/reply") && said["ok"] == false);
+    assert!(refused.to_string().contains("came before"), "{refused}");
 }
 
 /// A password file with one user.

@@ -104,7 +104,7 @@ fn a_receive_maximum_of_one_is_kept_to_by_batches_and_status_alike() {
     let (outbound, terms) = task.uplink_up_on_terms();
     assert_eq!(terms.expect("MQTT 5 says").window, 1);
     outbound.try_send(batch(1)).expect("connected");
-    outbound.try_send(Outbound::Status(b"{}".to_vec())).expect("connected");
+    outbound.try_send(Outbound::Status { document: b"{}".to_vec(), configuration: 0 }).expect("connected");
     outbound.try_send(batch(2)).expect("connected");
     for _ in 0..3 {
         let (packet, _) = cloud.published();
@@ -125,7 +125,7 @@ fn nothing_larger_than_the_maximum_packet_size_is_sent() {
     let sized = |id, bytes| Outbound::Batch(Batch::new(BatchId(id), "t/gw/data/live", vec![b'x'; bytes]));
     outbound.try_send(sized(1, payload_max + 1)).expect("connected");
     assert_eq!(task.refused_batch(), (BatchId(1), Refusal::Poison), "it would never be taken");
-    outbound.try_send(Outbound::Status(vec![b' '; 2_000])).expect("connected");
+    outbound.try_send(Outbound::Status { document: vec![b' '; 2_000], configuration: 0 }).expect("connected");
     outbound.try_send(sized(2, payload_max)).expect("connected");
     let (packet, _) = cloud.published();
     cloud.answer(packet, None);

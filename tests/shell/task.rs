@@ -43,6 +43,7 @@ pub(crate) fn broker_spec(port: u16, client_id: &str) -> BrokerSpec {
         proxy: None,
         client_id: client_id.into(),
         username: None,
+        password: None,
         password_file: None,
         keep_alive: Span::from_secs(60),
     }

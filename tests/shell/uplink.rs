@@ -90,7 +90,7 @@ fn the_status_is_retained_and_the_last_word_replaces_it() {
     cloud.subscribe("t/gw/status");
     let mut task = Task::uplink(broker_spec(broker.port, "gw-uplink"));
     let outbound = task.uplink_up();
-    outbound.try_send(Outbound::Status(b"online".to_vec())).expect("connected");
+    outbound.try_send(Outbound::Status { document: b"online".to_vec(), configuration: 0 }).expect("connected");
     assert_eq!(cloud.receive(), status("online", false));
     task.stop();
     outbound.try_send(batch(1)).expect("a stop does not cut off what is due");

@@ -71,6 +71,13 @@ pub struct CommitSpec {
     pub budget: Option<BudgetSpec>,
 }
 
+impl CommitSpec {
+    /// How long a message may wait for its commit, whatever holds it back.
+    pub fn longest(&self) -> Span {
+        self.budget.map_or(self.interval, |budget| budget.interval_max)
+    }
+}
+
 /// A daily budget of bytes for the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetSpec {
