@@ -48,6 +48,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("outbox", "/outbox", ""),
     ("lane", "/outbox/late", ""),
     ("control", "/control", ""),
+    ("remote", "/remote", ""),
     ("local", "/local", ""),
     ("stream", "/streams/0", ""),
     ("label", "/streams/0/labels/l", "from = '{device}'"),
@@ -74,6 +75,7 @@ const BESIDE: &[Beside] = &[
     ("broker", &["password_file"], None, "username = 'u'", &[]),
     ("broker", &["ca_file", "server_name", "cert_file", "key_file"], None, TLS, &[]),
     ("uplink", &["alpn"], None, TLS, &[]),
+    ("uplink", &["password"], None, "username = 'u'", &[]),
     ("uplink", &["proxy_password_file"], None, "proxy = 'http://u@p:1'", &[]),
     (
         "listener",
