@@ -111,7 +111,7 @@ pub fn run(config: &Config, source: Option<&Source>) -> anyhow::Result<Ended> {
     ended
 }
 
-/// As [`supervise_with`], with this configuration and no other.
+/// Wires everything, waits for `stop` to give a reason, and ends it all in order, with this configuration and no other.
 ///
 /// # Errors
 /// As for [`run`], but for the store.

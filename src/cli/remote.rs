@@ -1,5 +1,5 @@
 //! `tidegate remote`: gateways from where the operator is, through the broker of their uplink.
-//! What lies on which topic is in [`pattern`], what is signed in [`crate::agent::signed`].
+//! What lies on which topic is in `pattern`, what is signed in [`crate::agent::signed`].
 //!
 //! Exit code 0: done, or the same. 1: a gateway has refused, or differs. 2: it could not be
 //! tried: a wrong invocation, a file, the broker. 3: no answer in time; what became of it is not

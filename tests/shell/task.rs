@@ -274,6 +274,9 @@ fn name(input: &Input) -> &'static str {
         Input::Query(_) => "Query",
         Input::Look(_) => "Look",
         Input::Replay { .. } => "Replay",
+        Input::Reconfigure(_) => "Reconfigure",
+        Input::Order(_) => "Order",
+        Input::ConfigNotice(_) => "ConfigNotice",
         Input::Pulse => "Pulse",
         Input::Stop { .. } => "Stop",
     }

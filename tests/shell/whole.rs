@@ -46,13 +46,14 @@ impl Agent {
             local: None,
             storage: StorageSpec { path: dir.to_owned(), reserve_bytes: RESERVE_DEFAULT },
             control: Some(control.clone()),
+            remote: None,
             hash: "c0ffee".into(),
         };
         let (stop, stopping) = oneshot::channel();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let stop = async { stopping.await.expect("the test stops the agent") };
-            runtime.block_on(supervise(&config, engine, SystemClock::start(), stop))
+            runtime.block_on(supervise(&config, engine, SystemClock::start(), stop)).map(|_ended| ())
         });
         Agent { control, stop, thread }
     }
