@@ -310,6 +310,38 @@ fn a_hundred_changes_under_load_lose_nothing_and_count_nothing_twice() {
 }
 
 #[test]
+fn f82_a_document_leaves_the_connections_that_it_does_not_speak_of() {
+    let scene = Scene::start();
+    let mut operator = Operator::at(scene.cloud_broker.port);
+    let connections = || {
+        let status = scene.agent.status().unwrap();
+        ["devices", "uplink"].map(|peer| status[peer]["connections"].as_u64().unwrap())
+    };
+    let before = connections();
+    for version in 1..=5 {
+        operator.desire(&document(version, 20 + version));
+        operator.report("confirmed", version);
+    }
+    assert_eq!(connections(), before);
+    let subscribed = || scene.agent.status().unwrap()["devices"]["subscribed"] == true;
+    wait_until("the new filters are granted", subscribed);
+}
+
+#[test]
+fn a_document_by_the_devices_broker_needs_no_cloud() {
+    let config = Config { uplink: "[remote]\nlocal = true", ..Config::default() };
+    let mut scene = Scene::with_config(config);
+    let mut here = Operator::at(scene.devices().port);
+    scene.cloud_broker.stop();
+    here.desire(&document(1, 20));
+    let confirmed = here.report("confirmed", 1);
+    assert_eq!(confirmed["from"], "local");
+    assert_eq!(streams_of(&scene), ["climate", "coarse"]);
+    assert_eq!(here.command("config", json!({}))["result"]["version"], 1);
+    assert!(scene.agent.is_running());
+}
+
+#[test]
 fn another_cloud_is_tried_before_the_one_that_works_is_given_up() {
     let other = Broker::start(PERSISTENT);
     let scene = Scene::start();

@@ -49,7 +49,7 @@ fn hear(socket: &UnixDatagram, start: &str) -> Option<String> {
 }
 
 #[test]
-fn systemd_hears_ready_a_true_status_line_the_watchdog_and_stopping() {
+fn f89_systemd_hears_ready_a_true_status_line_the_watchdog_and_stopping() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let socket = UnixDatagram::bind(dir.path().join("notify")).expect("bound");
     socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");

@@ -390,6 +390,45 @@ mod tests {
         assert!(!journal.is_safe_mode());
     }
 
+    /// The power goes after each write: which document would run, and which was given up.
+    #[test]
+    fn after_each_write_a_crash_starts_with_what_was_confirmed_last() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let after_a_crash = || {
+            let copy = tempfile::tempdir().expect("a temporary directory");
+            fs::create_dir(copy.path().join("remote")).expect("made");
+            for file in fs::read_dir(dir.path().join("remote")).expect("read").flatten() {
+                fs::copy(file.path(), copy.path().join("remote").join(file.file_name())).expect("copied");
+            }
+            let (journal, ended) = Journal::open(copy.path(), &boot("other", 1)).expect("opened");
+            let confirmed = journal.confirmed().cloned();
+            if let Some(entry) = &confirmed {
+                assert_eq!(journal.document(&entry.hash).expect("there"), format!("document {}", entry.version));
+            }
+            (confirmed.map(|entry| entry.version), ended.map(|ended| ended.version))
+        };
+        let (mut journal, _) = Journal::open(dir.path(), &boot("a", 1)).expect("opened");
+        assert_eq!(after_a_crash(), (None, None));
+        let begin = |journal: &mut Journal, version| {
+            journal.begin(entry(version), &format!("document {version}")).expect("written");
+        };
+        begin(&mut journal, 1);
+        assert_eq!(after_a_crash(), (None, Some(1)));
+        journal.confirm(1).expect("written");
+        assert_eq!(after_a_crash(), (Some(1), None));
+        begin(&mut journal, 2);
+        assert_eq!(after_a_crash(), (Some(1), Some(2)));
+        journal.fail("not in time").expect("written");
+        assert_eq!(after_a_crash(), (Some(1), None));
+        begin(&mut journal, 3);
+        journal.confirm(1).expect("written");
+        assert_eq!(after_a_crash(), (Some(3), None));
+        journal.step_back("asked to").expect("written");
+        assert_eq!(after_a_crash(), (Some(1), None));
+        journal.close().expect("written");
+        assert_eq!(after_a_crash(), (Some(1), None));
+    }
+
     #[test]
     fn what_is_kept_is_bounded_and_a_damaged_journal_is_put_aside() {
         let dir = tempfile::tempdir().expect("a temporary directory");

@@ -366,3 +366,17 @@ fn while_the_card_takes_nothing_the_configuration_stays_and_nothing_is_acknowled
     let loaded = Driver::start(to, driver.into_store(), at(61_000)).unwrap();
     assert_eq!(loaded.status(at(61_000)).streams[0].ledger.accepted, 1);
 }
+
+#[test]
+fn f86_a_snapshot_that_fails_is_told_until_one_succeeds() {
+    let stuck = std::rc::Rc::new(core::cell::Cell::new(false));
+    let mut driver =
+        Driver::start(with_fields(&["v"]), Stuck(memory_store(), std::rc::Rc::clone(&stuck)), at(0)).unwrap();
+    take(&mut driver, 1, "s/a");
+    stuck.set(true);
+    driver.stop(at(2), &mut |_| ());
+    assert!(driver.storage_status().failure.is_some_and(|reason| !reason.is_empty()));
+    stuck.set(false);
+    driver.stop(at(60_000), &mut |_| ());
+    assert_eq!(driver.storage_status().failure, None);
+}
