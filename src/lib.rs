@@ -32,6 +32,10 @@
 //! they are clients of the agent. Then bytes, sockets and logins are `agent/mqtt/listener`, and what
 //! clients are promised is state of the engine: `engine/broker`.
 //!
+//! The gateway's file is what it starts with; what is sent over MQTT is laid over it, tried, and confirmed or taken
+//! back (`agent/remote`). The engine goes over between two commits (`engine/driver/reconfigure.rs`), the way of a
+//! restart (`engine/fit.rs`).
+//!
 //! # Invariants
 //!
 //! Each with the test that guards it.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Replaces `dir/name` in one step: after a power cut it has the old or the new
@@ -10,7 +11,8 @@ pub(in crate::agent) fn replace(dir: &Path, name: &str, content: &[u8]) -> io::R
     let temporary = dir.join(format!("{name}.new"));
     make_way(&temporary)?;
     make_way(&dir.join(name))?;
-    let mut file = File::create(&temporary)?;
+    // Ours alone: it may hold passwords.
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&temporary, dir.join(name))?;
