@@ -99,7 +99,7 @@ pub fn run(config: &Config, source: Option<&Source>) -> anyhow::Result<Ended> {
     let of_file = config;
     let store = store::open_with(&config.storage.path, config.storage.reserve_bytes).context("opening the store")?;
     // Behind the lock of the store: the journal is one agent's.
-    let restored = source.map(|source| remote::restore(of_file, source));
+    let restored = source.filter(|_| of_file.remote.is_some()).map(|source| remote::restore(of_file, source));
     let config = &restored.as_ref().map_or(of_file, |restored| restored.running.config()).clone();
     let mut engine = Driver::start(config.pipeline.clone(), store, clock.now()).context("restoring the state")?;
     engine.set_packer(uplink::packing::pack);

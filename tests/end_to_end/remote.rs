@@ -348,6 +348,19 @@ fn a_document_by_the_devices_broker_needs_no_cloud() {
 }
 
 #[test]
+fn a_gateway_that_takes_nothing_over_mqtt_runs_its_file() {
+    let config = Config { uplink: "[remote]\nenabled = false", ..Config::default() };
+    let mut scene = Scene::with_config(config);
+    let mut operator = Operator::at(scene.cloud_broker.port);
+    operator.desire(&document(1, 20));
+    let deliveries = fleet(seed(74), 3, 20);
+    scene.publish(&deliveries);
+    scene.wait_for_received(deliveries.len());
+    assert_eq!(streams_of(&scene), ["climate"]);
+    assert_eq!(scene.cloud_broker.subscriptions_of("tidegate-gw-1-uplink-remote"), 0);
+}
+
+#[test]
 fn another_cloud_is_tried_before_the_one_that_works_is_given_up() {
     let other = Broker::start(PERSISTENT);
     let scene = Scene::start();

@@ -157,6 +157,7 @@ impl Remote {
         let Some(restored) = restored else { return Remote::without(None, reins, stop.clone()) };
         let Restored { running, source, journal, news } = restored;
         let config = running.config.clone();
+        // A document cannot change this part of the file.
         let Some(spec) = config.remote else { return Remote::without(journal, reins, stop.clone()) };
         let (heard_in, heard) = flume::bounded(HEARD_LEN);
         let base = base_topic(&config.pipeline);
