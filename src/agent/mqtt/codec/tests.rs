@@ -131,8 +131,24 @@ fn what_a_device_broker_sends_is_read() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(one(V4, b"\x62\x02\x00\x07"), FromBroker::PubRel(7)));
-    assert!(matches!(one(V5, b"\x62\x02\x00\x07"), FromBroker::Other(6)));
+    assert!(matches!(one(V5, b"\x62\x02\x00\x07"), FromBroker::PubRel(7)));
     assert!(matches!(one(V4, b"\xb0\x02\x00\x07"), FromBroker::Other(11)));
+}
+
+#[test]
+fn what_the_clouds_broker_sends_to_a_subscriber_is_read() {
+    match one(V5, b"\x32\x0f\x00\x01a\x00\x09\x08\x08\x00\x01r\x09\x00\x01cx") {
+        FromBroker::Publish(message) => {
+            assert_eq!((message.topic.as_str(), &message.payload[..], message.packet), ("a", &b"x"[..], Some(9)));
+            let answer_to = message.answer_to.expect("it says where");
+            assert_eq!((answer_to.topic.as_str(), answer_to.correlation.as_deref()), ("r", Some(&b"c"[..])));
+        }
+        other => panic!("{other:?}"),
+    }
+    match one(V5, b"\x90\x06\x00\x01\x00\x01\x00\x87") {
+        FromBroker::SubAck(grants) => assert_eq!(grants, [Grant::Acknowledged, Grant::Unacknowledged, Grant::Refused]),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
