@@ -213,8 +213,9 @@ impl Journal {
     /// The document on trial is the one that runs. With `at_ms`: when.
     ///
     /// # Errors
-    /// It could not be made durable: after a crash it is never tried again.
+    /// It could not be made durable, and is on trial still.
     pub fn confirm(&mut self, at_ms: i64) -> io::Result<()> {
+        let before = self.state.clone();
         let Some(trial) = self.state.trial.take() else { return Ok(()) };
         self.state.confirmed.retain(|other| other.hash != trial.hash);
         self.state.confirmed.push(Entry { at_ms, ..trial });
@@ -222,7 +223,8 @@ impl Journal {
         self.state.confirmed.drain(..too_many);
         self.state.safe_mode = false;
         self.state.crashes_ms.clear();
-        self.write()?;
+        // Else a later write would confirm what was taken back meanwhile.
+        self.write().inspect_err(|_| self.state = before)?;
         self.forget_documents();
         Ok(())
     }
@@ -234,15 +236,6 @@ impl Journal {
     pub fn fail(&mut self, reason: &str) -> io::Result<()> {
         let Some(trial) = self.state.trial.take() else { return Ok(()) };
         self.end(&trial, reason);
-        self.write()
-    }
-
-    /// The document on trial did not get to run: it may come again.
-    ///
-    /// # Errors
-    /// It could not be made durable.
-    pub fn call_off(&mut self) -> io::Result<()> {
-        self.state.trial = None;
         self.write()
     }
 
@@ -369,6 +362,23 @@ mod tests {
         let (journal, ended) = Journal::open(dir.path(), &boot("a", 30)).expect("opened");
         assert_eq!(ended, None);
         assert!(journal.ended(&entry(3).hash).is_none());
+    }
+
+    #[test]
+    fn a_confirmation_that_could_not_be_written_is_none_afterwards_either() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (mut journal, _) = Journal::open(dir.path(), &boot("a", 1)).expect("opened");
+        journal.begin(entry(1), "document 1").expect("written");
+        let (here, away) = (dir.path().join("remote"), dir.path().join("away"));
+        fs::rename(&here, &away).expect("moved");
+        journal.confirm(2).expect_err("there is no place to write");
+        assert_eq!(journal.confirmed(), None);
+        fs::rename(&away, &here).expect("moved");
+        journal.fail("it could not be written").expect("written");
+        drop(journal);
+        let (journal, _) = Journal::open(dir.path(), &boot("a", 2)).expect("opened");
+        assert_eq!(journal.confirmed(), None);
+        assert!(journal.ended(&entry(1).hash).is_some());
     }
 
     #[test]
