@@ -6,6 +6,7 @@
 //! inbox and, per connection, one queue back; all bounded, and the engine
 //! thread waits for none. Trouble with the network never ends the agent.
 
+mod changes;
 pub mod clock;
 pub mod control;
 mod driven;

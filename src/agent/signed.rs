@@ -20,12 +20,11 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
 
+use crate::config::check::remote::key_of;
 use crate::model::base64::{from_base64, push_base64};
 
 /// Names this scheme; another one gets another number.
 const CONTEXT: &str = "tidegate/1";
-/// What precedes the 32 bytes in a `SubjectPublicKeyInfo` of Ed25519 (RFC 8410): always these.
-const SPKI_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 /// The kind of a desired document.
 pub const CONFIG_KIND: &str = "config";
 
@@ -101,14 +100,11 @@ pub fn open(public_key: &[u8; 32], kind: &str, gateway: &str, payload: &[u8]) ->
 /// # Errors
 /// A sentence for a person.
 pub fn public_key(text: &str) -> Result<[u8; 32], String> {
-    let wrong = || {
+    key_of(text.trim()).ok_or_else(|| {
         "expected an Ed25519 public key in base64: what `tidegate remote key` prints, or the line within \
          `openssl pkey -pubout`"
             .to_owned()
-    };
-    let bytes = from_base64(text.trim()).ok_or_else(wrong)?;
-    let key = bytes.strip_prefix(&SPKI_HEAD).unwrap_or(&bytes);
-    key.try_into().map_err(|_wrong_length| wrong())
+    })
 }
 
 /// The public half as text, as [`public_key`] reads it.

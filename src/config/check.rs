@@ -25,7 +25,7 @@ mod mapping;
 mod meaning;
 mod outbox;
 mod records;
-mod remote;
+pub mod remote;
 mod rules;
 pub(super) mod scalar;
 mod stream;

@@ -29,6 +29,7 @@ use flume::Receiver;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use crate::agent::changes::changed;
 use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::{Arrival, Burst, Closed, InboxSender, Input};
 use crate::config::boot::BrokerSpec;
@@ -57,14 +58,6 @@ pub struct IngestSpec {
     pub filters: Vec<String>,
     /// The longest wait between two attempts.
     pub retry_max: Span,
-}
-
-/// What is to be listened to from now on; never, where nobody can say so any more.
-async fn changed(filters: &mut watch::Receiver<Vec<String>>) -> Vec<String> {
-    if filters.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-    filters.borrow_and_update().clone()
 }
 
 /// Why one connection ended.
@@ -273,7 +266,7 @@ impl Session<'_> {
             }
             packet = self.link.read(), if reading => Ok(Wake::Packet(packet?)),
             () = sleep(wait) => Ok(Wake::Timer),
-            filters = changed(filters), if !stopping => Ok(Wake::Filters(filters)),
+            () = changed(filters), if !stopping => Ok(Wake::Filters(filters.borrow_and_update().clone())),
             _ = stop.wait_for(|stop| *stop), if !stopping => Ok(Wake::Stop),
         }
     }

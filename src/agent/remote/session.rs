@@ -10,6 +10,7 @@ use flume::{Receiver, Sender};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use crate::agent::changes::changed;
 use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::mqtt::backoff::WAIT_MAX;
 use crate::agent::mqtt::connection::{Dialer, Link, LinkError, Purpose};
@@ -137,12 +138,6 @@ impl Session {
 /// While there is no connection, what is said is dropped: whoever waits asks again, with the same id.
 async fn is_over(said: &Receiver<Said>) {
     while said.recv_async().await.is_ok() {}
-}
-
-async fn changed<T>(watched: &mut watch::Receiver<T>) {
-    if watched.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }
 
 struct Connection<'a> {

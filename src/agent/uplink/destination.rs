@@ -1,7 +1,5 @@
 //! Where results go, which a document may change, and what was acknowledged there.
 
-use tokio::sync::watch;
-
 use crate::config::boot::BrokerSpec;
 
 /// The broker to publish to, from now on. Counted, so that nobody takes an answer of one for that of another.
@@ -20,11 +18,4 @@ pub struct StatusAcked {
     pub configuration: u32,
     /// How many brokers there were before this one.
     pub destination: u32,
-}
-
-/// Until there is another broker; for ever, where nobody can name one any more.
-pub(super) async fn moved(destination: &mut watch::Receiver<Destination>) {
-    if destination.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }

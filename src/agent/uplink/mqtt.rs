@@ -22,6 +22,7 @@ use flume::Receiver;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use crate::agent::changes::changed;
 use crate::agent::clock::{SystemClock, sleep};
 use crate::agent::inbox::{Closed, InboxSender, Input, Outbound};
 use crate::agent::mqtt::connection::{Dialer, Link, LinkError, Purpose};
@@ -35,7 +36,7 @@ use crate::engine::step::{Batch, BatchId, Refusal, UplinkTerms};
 use crate::model::limits::UPLINK_WINDOW;
 use crate::model::time::{ProcTime, Span};
 
-use super::destination::{Destination, StatusAcked, moved};
+use super::destination::{Destination, StatusAcked};
 use super::outgoing;
 
 /// Batches and a few status documents.
@@ -121,7 +122,7 @@ async fn run_to_one(
         let connected = tokio::select! {
             connected = connect(spec, number, destination.clone(), &mut dialer, inbox, clock, &mut retry) => connected,
             _ = stop.wait_for(|stop| *stop) => return false,
-            () = moved(destination) => return true,
+            () = changed(destination) => return true,
         };
         let (end, blames_a_batch) = match connected {
             Ok(mut session) => {
@@ -148,7 +149,7 @@ async fn run_to_one(
         tokio::select! {
             () = sleep(wait) => {}
             _ = stop.wait_for(|stop| *stop) => return false,
-            () = moved(destination) => return true,
+            () = changed(destination) => return true,
         }
     }
 }
@@ -288,7 +289,7 @@ impl Session<'_> {
             item = self.outbound.recv_async(), if self.in_flight.has_room() && !self.closing => {
                 Ok(item.map_or(Wake::Abandoned, Wake::Outbound))
             }
-            () = moved(&mut self.destination), if !self.closing => Ok(Wake::Moved),
+            () = changed(&mut self.destination), if !self.closing => Ok(Wake::Moved),
             () = sleep(wait) => Ok(Wake::Timer),
         }
     }

@@ -40,10 +40,14 @@ fn truth(table: &Table<'_>, key: &str, otherwise: bool, report: &mut Report) -> 
     }
 }
 
+/// An Ed25519 public key in base64: its 32 bytes, alone or as `openssl pkey -pubout` has them.
+pub fn key_of(text: &str) -> Option<[u8; 32]> {
+    let bytes = from_base64(text)?;
+    bytes.strip_prefix(&PUBLIC_KEY_INFO).unwrap_or(&bytes).try_into().ok()
+}
+
 fn public_key(text: &str) -> Result<[u8; 32], Wrong> {
-    let bytes = from_base64(text);
-    let bytes = bytes.as_deref().map(|bytes| bytes.strip_prefix(&PUBLIC_KEY_INFO).unwrap_or(bytes));
-    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+    key_of(text).ok_or_else(|| {
         Wrong::new("must be an Ed25519 public key in base64")
             .hint("the line between BEGIN and END that `openssl pkey -in key.pem -pubout` prints")
     })
